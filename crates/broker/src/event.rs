@@ -1,0 +1,32 @@
+//! What the broker tells sessions later.
+
+use crate::group::{GroupError, Joined, Synced};
+use crate::queue::{ConsumerId, Delivery};
+use crate::user::{LoginError, Principal};
+
+/// Names a session while the process lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SessionId(pub u64);
+
+/// Chosen by the session to recognise the answer to a call of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CallId(pub u64);
+
+/// Something a session asked to be told.
+#[derive(Debug)]
+pub enum Event {
+    /// One of the logs of [`crate::Broker::watch`] has something new (or a cold read is ready): fetch again.
+    Readable(CallId),
+    /// The answer to a join.
+    Joined(CallId, Result<Joined, GroupError>),
+    /// The answer to a sync.
+    Synced(CallId, Result<Synced, GroupError>),
+    /// The answer to a login.
+    Login(CallId, Result<Principal, LoginError>),
+    /// Messages for a consumer of a queue, in order.
+    Deliver(ConsumerId, Vec<Delivery>),
+    /// A `get` that had to wait for the disk can be asked again.
+    GetReady(CallId),
+    /// The consumer's queue is gone: no more deliveries.
+    ConsumerCancelled(ConsumerId),
+}

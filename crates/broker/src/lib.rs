@@ -1,0 +1,24 @@
+//! The neutral core: append, fetch, groups, queues, routing, users. Tongues talk to it through [`Broker`], the driver
+//! through [`Broker::end_turn`], [`Broker::next_event`] and [`Broker::next_job`].
+//!
+//! It knows nothing of any tongue, socket, thread or clock. Nothing in it waits: what must wait answers with an
+//! [`Lsn`] to hold the reply back for, or comes later as an [`Event`].
+
+pub mod broker;
+pub mod error;
+pub mod event;
+pub mod group;
+pub mod job;
+pub mod partition;
+pub mod queue;
+pub mod routing;
+pub mod tongue;
+pub mod topic;
+pub mod user;
+
+pub use broker::{Broker, Options};
+pub use error::BrokerError;
+pub use event::{CallId, Event, SessionId};
+pub use job::{Job, JobDone};
+pub use storage::{Lsn, Progress, SyncPolicy};
+pub use tongue::{Cx, Door, Input, Outbox, Peer, Session, Tongue};

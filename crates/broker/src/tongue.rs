@@ -1,0 +1,197 @@
+//! What a tongue is to the rest: doors to listen at, a format, and sessions that are told what happened and answer
+//! with bytes. Sessions do no I/O, own no clock and spawn nothing; `server` drives them.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use model::{Format, Mono, Now};
+
+use crate::group::LedgerCodec;
+use crate::{Broker, Event, SessionId};
+
+/// A protocol by which clients reach the broker.
+pub trait Tongue: Send + Sync {
+    /// Its name: `kafka`, `amqp`, `http` …
+    fn name(&self) -> &'static str;
+
+    /// Where it listens.
+    fn doors(&self) -> Vec<Door>;
+
+    /// The format of the units its clients write, if they write any.
+    fn format(&self) -> Option<Box<dyn Format>> {
+        None
+    }
+
+    /// The codec of the internal offsets topic, from the one tongue whose tools read that topic.
+    fn ledger(&self) -> Option<Box<dyn LedgerCodec>> {
+        None
+    }
+
+    /// A session for a connection just accepted at `door`.
+    fn session(&self, door: &'static str, peer: Peer) -> Box<dyn Session>;
+}
+
+/// A named listening place.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// Its name: also the flag and the key in the configuration.
+    pub name: &'static str,
+    /// The usual port.
+    pub port: u16,
+    /// A line that shows how to try it; `{addr}`, `{host}` and `{port}` stand for the address it listens at.
+    pub try_it: &'static str,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The session's id: unique while the process lives.
+    pub session: SessionId,
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// Our address, as the client reached it: what clients are told when no address is advertised.
+    pub local: SocketAddr,
+}
+
+/// What happens to a session.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// All bytes received and not consumed yet, oldest first. The session answers how many it consumed; the rest comes
+    /// again, with more behind it. An incomplete frame is left unconsumed.
+    Bytes(&'a [u8]),
+    /// Something the session asked for has happened.
+    Event(Event),
+    /// [`Broker::progress`] has moved (or failed), and [`Session::awaits_progress`] was true.
+    Progress,
+    /// The output has drained below its bound: there is room for more.
+    Room,
+    /// [`Session::deadline`] has passed.
+    Tick,
+    /// The server is stopping: say goodbye if the protocol has a word for it.
+    Stopping,
+    /// The peer is gone; nothing sent will arrive. Release what the session holds in the broker. The last input.
+    Closed,
+}
+
+/// What a session works with while it handles an input.
+pub struct Cx<'a> {
+    /// The core. Calls are function calls: sessions run on the shard's data thread.
+    pub broker: &'a mut Broker,
+    /// Both clocks, read once a turn.
+    pub now: Now,
+    /// Where bytes to send go.
+    pub out: &'a mut Outbox,
+}
+
+/// One connection's protocol state machine.
+pub trait Session: Send {
+    /// Handles one input; for [`Input::Bytes`] answers how many bytes were consumed, else 0.
+    fn handle(&mut self, input: Input<'_>, cx: &mut Cx<'_>) -> usize;
+
+    /// When it wants a [`Input::Tick`] at the latest.
+    fn deadline(&self) -> Option<Mono>;
+
+    /// Whether it takes bytes now. While false the driver reads nothing from the socket: back pressure.
+    fn wants_input(&self) -> bool;
+
+    /// Whether it holds replies back until [`Broker::progress`] moves.
+    fn awaits_progress(&self) -> bool;
+}
+
+/// Bytes on their way to the peer, in order. Small pieces are gathered in one buffer, large ones kept shared.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pieces: std::collections::VecDeque<Bytes>,
+    open: Vec<u8>,
+    queued_bytes: usize,
+    closing: bool,
+}
+
+/// Shared pieces from this size on are not copied into the gathering buffer.
+const SHARE_BYTES_MIN: usize = 4096;
+
+impl Outbox {
+    /// The gathering buffer: append to it, never shorten it below what it held.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.open
+    }
+
+    /// Queues `bytes` behind all before, without a copy when they are large.
+    pub fn push(&mut self, bytes: Bytes) {
+        if bytes.len() < SHARE_BYTES_MIN {
+            self.open.extend_from_slice(&bytes);
+        } else {
+            self.seal();
+            self.queued_bytes += bytes.len();
+            self.pieces.push_back(bytes);
+        }
+    }
+
+    /// Closes the connection once all before is sent.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// Whether [`Outbox::close`] was called.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes + self.open.len()
+    }
+
+    /// For the driver: the pieces in order, the gathered ones sealed. Take from the front with [`Outbox::sent`].
+    pub fn pieces(&mut self) -> &std::collections::VecDeque<Bytes> {
+        self.seal();
+        &self.pieces
+    }
+
+    /// For the driver: the first `count` bytes have been sent.
+    pub fn sent(&mut self, mut count: usize) {
+        self.queued_bytes = self.queued_bytes.saturating_sub(count);
+        while count > 0 {
+            let Some(first) = self.pieces.front_mut() else {
+                return;
+            };
+            if first.len() > count {
+                bytes::Buf::advance(first, count);
+                return;
+            }
+            count -= first.len();
+            self.pieces.pop_front();
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.open.is_empty() {
+            let gathered = Bytes::from(std::mem::take(&mut self.open));
+            self.queued_bytes += gathered.len();
+            self.pieces.push_back(gathered);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_leave_in_order_and_by_count() {
+        let mut out = Outbox::default();
+        out.buffer().extend_from_slice(b"head");
+        out.push(Bytes::from(vec![7; SHARE_BYTES_MIN]));
+        out.push(Bytes::from_static(b"tail"));
+        assert_eq!(out.queued_bytes(), 8 + SHARE_BYTES_MIN);
+        assert_eq!(out.pieces().len(), 3);
+        out.sent(2 + 3);
+        assert_eq!(out.queued_bytes(), 3 + SHARE_BYTES_MIN);
+        assert_eq!(out.pieces()[0].len(), SHARE_BYTES_MIN - 1);
+        out.sent(SHARE_BYTES_MIN - 1 + 4);
+        assert_eq!(out.queued_bytes(), 0);
+        assert!(out.pieces().is_empty());
+    }
+}

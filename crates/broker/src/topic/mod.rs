@@ -1,0 +1,6 @@
+//! Topics: making, removing, describing them, their settings.
+
+mod api;
+mod types;
+
+pub use types::*;

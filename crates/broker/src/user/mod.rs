@@ -1,0 +1,6 @@
+//! Users: credentials, logins.
+
+mod api;
+mod types;
+
+pub use types::*;

@@ -1,0 +1,23 @@
+//! Users, logins and what a session may do.
+
+use model::Name;
+
+/// Who a session acts for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Principal {
+    /// The user's name.
+    pub user: Name,
+    /// Tags such as `administrator`.
+    pub tags: Vec<String>,
+}
+
+/// Why a login failed. Tongues tell clients only that it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LoginError {
+    /// No such user, or the wrong password.
+    #[error("the user or the password is wrong")]
+    Refused,
+    /// The default user may only come from this machine.
+    #[error("user 'guest' may only connect from loopback")]
+    LoopbackOnly,
+}

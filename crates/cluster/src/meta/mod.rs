@@ -1,0 +1,121 @@
+//! The catalog's nouns and commands. Stored as JSON (see FORMAT.md): one snapshot and the commands since.
+
+mod exchange;
+mod queue;
+mod topic;
+mod user;
+
+pub use exchange::{Binding, Exchange, ExchangeKind};
+pub use queue::{Queue, QueueSource};
+pub use topic::{Partition, Topic, TopicConfig};
+pub use user::{Credential, User};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A tenant's and an object's name: every object belongs to one tenant.
+pub type Key = (String, String);
+
+/// All that exists. Invariant: topics and queues share one name space within a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Catalog {
+    /// This cluster's id: 22 characters of URL-safe base64, given once.
+    pub cluster_id: String,
+    /// The last log id given. Never reused.
+    pub last_log: u64,
+    /// Topics by (tenant, name).
+    #[serde(with = "pairs")]
+    pub topics: BTreeMap<Key, Topic>,
+    /// Queues by (tenant, name).
+    #[serde(with = "pairs")]
+    pub queues: BTreeMap<Key, Queue>,
+    /// Exchanges by (tenant, name); those that always exist are not in it.
+    #[serde(with = "pairs")]
+    pub exchanges: BTreeMap<Key, Exchange>,
+    /// Bindings, in the order made.
+    pub bindings: Vec<Binding>,
+    /// Users by name.
+    pub users: BTreeMap<String, User>,
+}
+
+/// A change of the catalog.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Names the cluster. Once.
+    Found {
+        /// The cluster's id.
+        cluster_id: String,
+    },
+    /// Makes a topic. Its partitions' log ids must be new.
+    CreateTopic(Topic),
+    /// Removes a topic.
+    DeleteTopic(Key),
+    /// Makes a queue.
+    CreateQueue(Queue),
+    /// Removes a queue and its bindings.
+    DeleteQueue(Key),
+    /// Makes an exchange.
+    CreateExchange(Exchange),
+    /// Removes an exchange and its bindings.
+    DeleteExchange(Key),
+    /// Binds; doing it twice changes nothing.
+    Bind(Binding),
+    /// Unbinds; what is not bound is no error.
+    Unbind(Binding),
+    /// Makes or replaces a user.
+    PutUser(User),
+    /// Removes a user.
+    DeleteUser(String),
+}
+
+/// Why a command does not apply.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MetaError {
+    /// The name is taken by a topic or queue (or exchange, or user) already.
+    #[error("{kind} '{name}' exists")]
+    Exists {
+        /// What has the name.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// There is no such object.
+    #[error("no {kind} '{name}'")]
+    Missing {
+        /// What was looked for.
+        kind: &'static str,
+        /// Under which name.
+        name: String,
+    },
+    /// A log id that was given before.
+    #[error("log {0} was given before")]
+    LogReused(u64),
+}
+
+/// Maps with pair keys as lists, since JSON's keys are strings: every value knows its own key.
+mod pairs {
+    use super::{BTreeMap, Deserialize, Key, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer, V: Serialize>(map: &BTreeMap<Key, V>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map.iter())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<Key, V>, D::Error> {
+        Ok(Vec::<(Key, V)>::deserialize(from)?.into_iter().collect())
+    }
+}
+
+impl Catalog {
+    /// Applies `command`, or changes nothing.
+    ///
+    /// # Errors
+    /// [`MetaError`] when it does not fit the state.
+    pub fn apply(&mut self, _command: &Command) -> Result<(), MetaError> {
+        unimplemented!()
+    }
+}

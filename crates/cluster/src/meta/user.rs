@@ -1,0 +1,24 @@
+//! Users and their credentials.
+
+use serde::{Deserialize, Serialize};
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct User {
+    /// The name to log in with.
+    pub name: String,
+    /// Any of these lets the user in.
+    pub credentials: Vec<Credential>,
+    /// What the user may do beyond using messages, such as `administrator`.
+    pub tags: Vec<String>,
+}
+
+/// One way to prove who one is. Never the password itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Credential {
+    /// An argon2id hash in PHC form.
+    Argon2(String),
+    /// A 4-byte salt and the SHA-256 of salt and password (hexadecimal): for imported users and the default one.
+    SaltedSha256(String),
+}

@@ -1,0 +1,94 @@
+//! A unit is one writer's bytes as sent, tagged with its format. The trait [`Format`] is all that the rest of the
+//! broker knows of it: who writes in a tongue stores that tongue's bytes, who reads in the same tongue gets them back,
+//! and everybody else goes through the neutral [`Message`].
+
+use std::ops::ControlFlow;
+
+use crate::{Message, Offset, Wall};
+
+/// Names the format of stored units on disk. Fixed for ever once given (see FORMAT.md).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FormatTag(pub u8);
+
+/// Why units could not be opened or built.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FormatError {
+    /// The bytes are not what the format allows.
+    #[error("the unit is malformed: {0}")]
+    Malformed(&'static str),
+    /// Opening it would take more than the allowed bytes.
+    #[error("the unit unpacks to more than {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// No tongue has registered this tag.
+    #[error("no format is known under tag {0}")]
+    Unknown(u8),
+}
+
+/// What the broker alone can say of units when they are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The offset of the first message.
+    pub base: Offset,
+    /// The leader epoch under which they were stored.
+    pub epoch: u32,
+    /// When they were stored.
+    pub at: Wall,
+}
+
+/// Called once for each message of the opened units; `Break` ends the walk early.
+pub type Visit<'v> = dyn FnMut(Offset, Message) -> ControlFlow<()> + 'v;
+
+/// How one tongue's units are taken apart and put together. Stateless; does no I/O.
+pub trait Format: Send + Sync {
+    /// The tag of its units.
+    fn tag(&self) -> FormatTag;
+
+    /// Writes `stamp` into units just copied to the write buffer (base offset, epoch). Does nothing by default.
+    fn stamp(&self, _units: &mut [u8], _stamp: Stamp) {}
+
+    /// Opens `units` (one or more, back to back), the first message of which lies at `base`, calling `visit` for each.
+    ///
+    /// # Errors
+    /// [`FormatError`] when the bytes are not units of this format or unpack to too much.
+    fn open(&self, units: &bytes::Bytes, base: Offset, visit: &mut Visit<'_>) -> Result<(), FormatError>;
+
+    /// Appends to `out` one unit, or several back to back, that hold `messages`, whose offsets ascend but may have
+    /// gaps.
+    ///
+    /// # Errors
+    /// [`FormatError`] when the format cannot hold them.
+    fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError>;
+}
+
+/// The formats of all tongues, by tag.
+#[derive(Default)]
+pub struct Formats {
+    by_tag: Vec<Option<Box<dyn Format>>>,
+}
+
+impl Formats {
+    /// Adds a format.
+    ///
+    /// # Panics
+    /// When its tag is taken: two tongues of this program claim one tag.
+    pub fn add(&mut self, format: Box<dyn Format>) {
+        let at = usize::from(format.tag().0);
+        if self.by_tag.len() <= at {
+            self.by_tag.resize_with(at + 1, || None);
+        }
+        let place = &mut self.by_tag[at];
+        assert!(place.is_none(), "format tag {at} is given twice");
+        *place = Some(format);
+    }
+
+    /// The format of `tag`.
+    ///
+    /// # Errors
+    /// [`FormatError::Unknown`] when no tongue has registered it.
+    pub fn get(&self, tag: FormatTag) -> Result<&dyn Format, FormatError> {
+        self.by_tag.get(usize::from(tag.0)).and_then(Option::as_deref).ok_or(FormatError::Unknown(tag.0))
+    }
+}

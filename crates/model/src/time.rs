@@ -1,0 +1,34 @@
+//! Time is an argument: whoever needs it is handed a [`Now`]; only the driver reads a clock.
+
+use std::time::Duration;
+
+/// A moment of the monotonic clock: nanoseconds since some fixed point before the process did any work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Mono(pub u64);
+
+impl Mono {
+    /// The moment `wait` later; saturates at the end of time (584 years).
+    #[must_use]
+    pub fn plus(self, wait: Duration) -> Mono {
+        Mono(self.0.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not after.
+    #[must_use]
+    pub fn since(self, earlier: Mono) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A moment of the wall clock: milliseconds since 1970-01-01 UTC. It may jump; never measure with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Wall(pub i64);
+
+/// Both clocks, read once a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// For deadlines and durations.
+    pub mono: Mono,
+    /// For the times that messages carry.
+    pub wall: Wall,
+}

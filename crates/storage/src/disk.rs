@@ -1,0 +1,97 @@
+//! The disk behind a trait, so that tests can keep unsynced writes apart, drop, reorder and tear them, and fail any call.
+//!
+//! Names are paths relative to the data folder, made by this crate from ids only (`journal/…`, `segments/…`), never
+//! from anything a client said.
+
+use std::io;
+use std::sync::Arc;
+
+/// A folder on a volume.
+pub trait Disk: Send + Sync {
+    /// Opens a file for reading and writing; creates it (and its folder) when `create` is set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Names of the files directly in `folder`, without the folder; empty when there is none.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+
+    /// Renames a file, replacing the target.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file; one that is not there is no error.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes creations, renames and removals in `folder` durable.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+
+    /// Bytes free on the volume.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn free_bytes(&self) -> io::Result<u64>;
+
+    /// Takes the data folder for this process; held until the disk is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another process holds it.
+    fn lock(&self) -> io::Result<()>;
+}
+
+/// An open file. All calls may be made from any thread.
+pub trait DiskFile: Send + Sync {
+    /// Writes all of `bytes` at `at`, extending the file as needed.
+    ///
+    /// # Errors
+    /// The operating system's; how much was written is then unknown.
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `buffer` from `at`; answers how many bytes there were (fewer only at the end of the file).
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`DiskFile::read_at`], but `None` when the bytes are not all in memory and the disk would have to be waited for.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn read_now(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Makes the file's data durable (fdatasync).
+    ///
+    /// # Errors
+    /// The operating system's. After an error nothing may be assumed of what was unsynced: never call again and believe it.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Cuts the file or extends it with zeros.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// Reserves space up to `bytes` and makes the file that long.
+    ///
+    /// # Errors
+    /// `StorageFull` when the volume cannot hold it.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+}

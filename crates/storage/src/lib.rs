@@ -1,0 +1,268 @@
+//! Storage: one shared journal for writing, contiguous files for reading, one table of state records.
+//!
+//! It knows one thing: an atomic [`Batch`] of {append units to logs, trim a log, state records}. Everything above is
+//! built from it. It knows nothing of topics, queues, consumers or any tongue; it owns no clock, opens no socket and
+//! spawns no thread: whatever waits for a disk leaves as a [`Job`] which the driver runs and brings back.
+//!
+//! The life of a batch: [`Storage::commit`] copies it once into the write buffer (which is also the tail cache) and
+//! answers its [`Lsn`]; [`Storage::flush`], at the end of the driver's turn, makes one write; a batch with
+//! [`SyncPolicy::Sync`] also makes a sync job; [`Storage::progress`] says how far both have come.
+
+pub mod batch;
+pub mod disk;
+pub mod job;
+pub mod read;
+
+pub use batch::{Append, Batch, Owner, StateChange, SyncPolicy, Target};
+pub use disk::{Disk, DiskFile};
+pub use job::{Job, JobDone};
+pub use read::{Chunk, Read, ReadId, ReadRequest};
+
+use std::sync::Arc;
+
+use model::{LogId, Offset, Wall};
+
+/// The place of a commit in the journal's order: later commits have greater numbers. 0 stands before all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Lsn(pub u64);
+
+/// How far the journal has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Everything up to here was handed to the operating system: it survives the death of this process.
+    pub written: Lsn,
+    /// Everything up to here was synced: it survives a power cut. Invariant: synced ≤ written.
+    pub synced: Lsn,
+}
+
+/// Sizes and bounds of one storage.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of one journal file. 1 MiB to 1 GiB.
+    pub journal_file_bytes: u64,
+    /// Journal files in the window before the oldest is settled. At least 2.
+    pub journal_files_max: usize,
+    /// Extents of the window kept in memory before the oldest file is settled early.
+    pub extents_max: usize,
+    /// Bytes just written that are kept in memory for readers at the tail.
+    pub tail_cache_bytes: usize,
+    /// Bytes written but not synced before a sync is started though nobody asked.
+    pub dirty_bytes_max: u64,
+    /// Bytes that must stay free on the volume: beyond, appends are refused with [`StorageError::Full`].
+    pub reserve_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            journal_file_bytes: 128 << 20,
+            journal_files_max: 8,
+            extents_max: 1_000_000,
+            tail_cache_bytes: 8 << 20,
+            dirty_bytes_max: 64 << 20,
+            reserve_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Why storage could not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StorageError {
+    /// A write or sync has failed before: this journal takes no more (a failed sync is never retried).
+    #[error("the journal is closed after a failed write or sync: {0}")]
+    Closed(Arc<str>),
+    /// The volume is full up to the reserve. Heals alone when space returns.
+    #[error("the disk is full: {free} bytes free, {reserve} kept in reserve")]
+    Full {
+        /// Bytes free now.
+        free: u64,
+        /// Bytes kept in reserve.
+        reserve: u64,
+    },
+    /// The bytes at this place are damaged; they are never served.
+    #[error("damaged bytes in {file} at {at}")]
+    Damaged {
+        /// The file's name within the data folder.
+        file: String,
+        /// Byte position in it.
+        at: u64,
+    },
+    /// The offset lies outside what the log holds.
+    #[error("offset {asked} is outside {start}..{end}")]
+    OutOfRange {
+        /// The offset asked for.
+        asked: Offset,
+        /// The first offset held.
+        start: Offset,
+        /// The offset after the last one.
+        end: Offset,
+    },
+    /// One batch larger than a journal file can hold.
+    #[error("a batch of {bytes} bytes exceeds the limit of {bytes_max}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The disk answered with an error while reading, listing or opening.
+    #[error("{what}: {why}")]
+    Disk {
+        /// What was tried, with the file's name.
+        what: String,
+        /// The operating system's word.
+        why: Arc<str>,
+    },
+    /// The data folder is in use by another process or written by a newer version.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// What storage holds of one log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRange {
+    /// The first offset held: everything before was trimmed.
+    pub start: Offset,
+    /// The offset the next message gets.
+    pub end: Offset,
+}
+
+/// What opening found.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Every log that has been appended to or trimmed, with its range.
+    pub logs: Vec<(LogId, LogRange)>,
+    /// For each owner its records in the order written: the last snapshot, then every delta after it.
+    pub state: Vec<(Owner, Vec<bytes::Bytes>)>,
+    /// Damaged places: these ranges are off line, everything else is served.
+    pub damage: Vec<Damage>,
+    /// Bytes cut off as the torn end of the last write.
+    pub torn_bytes: u64,
+}
+
+/// A damaged place found by opening or reading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The file's name within the data folder.
+    pub file: String,
+    /// Byte position in it.
+    pub at: u64,
+    /// How many bytes cannot be trusted.
+    pub bytes: u64,
+    /// The logs that have messages in that range, as far as known.
+    pub logs: Vec<LogId>,
+}
+
+/// A place found by time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeHit {
+    /// First offset of the extent whose latest message is not before the asked time.
+    pub extent: Offset,
+    /// The latest time in that extent.
+    pub time_max: Wall,
+}
+
+/// The answer to a look-up by time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// Found, or certainly nothing.
+    Ready(Option<TimeHit>),
+    /// The disk must be waited for, as in [`Read::Pending`].
+    Pending(ReadId),
+}
+
+/// What the outcome of a job meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completed {
+    /// [`Storage::progress`] may have moved.
+    Progress,
+    /// The read of this id can be asked again.
+    Read(ReadId),
+    /// Nothing to do for anybody else.
+    Nothing,
+}
+
+/// One storage: a journal and the logs in it.
+pub struct Storage {}
+
+impl Storage {
+    /// Opens (or makes) the storage on `disk` and recovers what an unclean stop left.
+    ///
+    /// # Errors
+    /// [`StorageError::Unusable`] when another process has it or a newer version wrote it, [`StorageError::Disk`] when
+    /// the disk fails. Damage is not an error: it is listed in [`Recovered`].
+    pub fn open(_disk: Arc<dyn Disk>, _options: Options) -> Result<(Storage, Recovered), StorageError> {
+        unimplemented!()
+    }
+
+    /// Puts `batch` into the write buffer and answers its place. It is visible to [`Storage::read`] at once; who may
+    /// see it when is the caller's business, by [`Storage::progress`].
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] (nothing was taken; later commits may succeed), [`StorageError::TooLarge`],
+    /// [`StorageError::Closed`].
+    pub fn commit(&mut self, _batch: &Batch<'_>, _policy: SyncPolicy) -> Result<Lsn, StorageError> {
+        unimplemented!()
+    }
+
+    /// Ends a turn: one write of all that was committed since; starts a sync when somebody waits for one.
+    ///
+    /// # Errors
+    /// [`StorageError::Closed`] when the write failed, now or before.
+    pub fn flush(&mut self) -> Result<Progress, StorageError> {
+        unimplemented!()
+    }
+
+    /// The next piece of work for another thread, if any. To be asked after every flush, read and completion.
+    pub fn next_job(&mut self) -> Option<Job> {
+        unimplemented!()
+    }
+
+    /// Takes back the outcome of a job.
+    ///
+    /// # Errors
+    /// [`StorageError::Closed`] when it was a sync or settling that failed: fatal for this journal.
+    pub fn complete(&mut self, _done: JobDone) -> Result<Completed, StorageError> {
+        unimplemented!()
+    }
+
+    /// How far the journal has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        unimplemented!()
+    }
+
+    /// Why the journal takes no more, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&StorageError> {
+        unimplemented!()
+    }
+
+    /// What is held of `log`; `None` when it was never written to.
+    #[must_use]
+    pub fn range(&self, _log: LogId) -> Option<LogRange> {
+        unimplemented!()
+    }
+
+    /// Reads from `log`. Never waits for the disk.
+    ///
+    /// # Errors
+    /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
+    /// their check.
+    pub fn read(&mut self, _request: &ReadRequest) -> Result<Read, StorageError> {
+        unimplemented!()
+    }
+
+    /// The first extent of `log` that holds a message whose time is not before `time`.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`].
+    pub fn find_time(&mut self, _log: LogId, _time: Wall) -> Result<Lookup, StorageError> {
+        unimplemented!()
+    }
+
+    /// An owner whose deltas have outgrown its snapshot: the layer above should commit a new snapshot for it soon.
+    pub fn wants_snapshot(&mut self) -> Option<Owner> {
+        unimplemented!()
+    }
+}

@@ -1,0 +1,47 @@
+//! What a read is asked and answers.
+
+use bytes::Bytes;
+use model::{FormatTag, LogId, Offset, Wall};
+
+/// Names a read that waits for the disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReadId(pub u64);
+
+/// What to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    /// The log.
+    pub log: LogId,
+    /// The first offset wanted. The answer begins with the extent that holds it (or the next one after a gap).
+    pub from: Offset,
+    /// Nothing at or after this offset is served.
+    pub until: Offset,
+    /// Stop before exceeding this many bytes; the first chunk is served whole however large it is.
+    pub bytes_max: usize,
+}
+
+/// Units of one extent (or of a run of adjacent extents of one format), back to back.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Offset of the first message.
+    pub first: Offset,
+    /// Offset of the last message.
+    pub last: Offset,
+    /// How many messages.
+    pub count: u32,
+    /// The latest time in it.
+    pub time_max: Wall,
+    /// What the units are.
+    pub format: FormatTag,
+    /// The units as stored. Shared, not copied, when they come from the tail cache.
+    pub units: Bytes,
+}
+
+/// The answer to a read.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// What there is from memory or the page cache; empty when `from` is the end.
+    Ready(Vec<Chunk>),
+    /// The disk must be waited for: [`crate::Storage::complete`] will name this id, then ask again.
+    Pending(ReadId),
+}
