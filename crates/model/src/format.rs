@@ -38,6 +38,22 @@ pub struct Stamp {
     pub at: Wall,
 }
 
+/// Where one unit lies among units back to back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitAt {
+    /// Offset of its first message.
+    pub first: Offset,
+    /// How many messages it holds.
+    pub count: u32,
+    /// Its first byte.
+    pub at: usize,
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
+/// Called once for each unit; `Break` ends the walk early.
+pub type VisitUnit<'v> = dyn FnMut(UnitAt) -> ControlFlow<()> + 'v;
+
 /// Called once for each message of the opened units; `Break` ends the walk early.
 pub type Visit<'v> = dyn FnMut(Offset, Message) -> ControlFlow<()> + 'v;
 
@@ -48,6 +64,13 @@ pub trait Format: Send + Sync {
 
     /// Writes `stamp` into units just copied to the write buffer (base offset, epoch). Does nothing by default.
     fn stamp(&self, _units: &mut [u8], _stamp: Stamp) {}
+
+    /// Finds the borders of `units` (one or more, back to back), the first message of which lies at `base`, without
+    /// opening them.
+    ///
+    /// # Errors
+    /// [`FormatError::Malformed`] when the bytes are not units of this format.
+    fn split(&self, units: &[u8], base: Offset, visit: &mut VisitUnit<'_>) -> Result<(), FormatError>;
 
     /// Opens `units` (one or more, back to back), the first message of which lies at `base`, calling `visit` for each.
     ///

@@ -14,7 +14,7 @@ pub mod time;
 
 pub use bytes_reader::{ByteReader, ReadError};
 pub use bytes_writer::ByteWriter;
-pub use format::{Format, FormatError, FormatTag, Formats, Stamp};
+pub use format::{Format, FormatError, FormatTag, Formats, Stamp, UnitAt};
 pub use ids::{LogId, Offset, TopicId};
 pub use message::{Facts, Header, HeaderValue, Message};
 pub use name::{Name, NameError};

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use model::{LogId, Offset, Wall};
 
-/// The place of a commit in the journal's order: later commits have greater numbers. 0 stands before all.
+/// The place of a commit in the journal's order. All commits of one turn (between two flushes) share one number; later
+/// turns have greater ones. 0 stands before all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Lsn(pub u64);
 
@@ -195,7 +196,8 @@ impl Storage {
         unimplemented!()
     }
 
-    /// Puts `batch` into the write buffer and answers its place. It is visible to [`Storage::read`] at once; who may
+    /// Puts `batch` into the write buffer and answers its place: the number of the running turn. Appends of one turn that
+    /// continue each other (same targets, same format, next offset) become one extent. It is visible to [`Storage::read`] at once; who may
     /// see it when is the caller's business, by [`Storage::progress`].
     ///
     /// # Errors
