@@ -20,5 +20,5 @@ pub use broker::{Broker, Options};
 pub use error::BrokerError;
 pub use event::{CallId, Event, SessionId};
 pub use job::{Job, JobDone};
-pub use storage::{Lsn, Progress, SyncPolicy};
+pub use storage::{Lsn, Progress, StorageError, SyncPolicy};
 pub use tongue::{Cx, Door, Input, Outbox, Peer, Session, Tongue};
