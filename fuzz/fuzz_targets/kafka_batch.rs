@@ -1,0 +1,4 @@
+//! Fuzzes stored record batches through split and open: no panic, no hang, no allocation by a number the sender chose.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| kafka::fuzz_batch(data));
