@@ -21,4 +21,4 @@ pub use error::BrokerError;
 pub use event::{CallId, Event, SessionId};
 pub use job::{Job, JobDone};
 pub use storage::{Lsn, Progress, StorageError, SyncPolicy};
-pub use tongue::{Cx, Door, Input, Outbox, Peer, Session, Tongue};
+pub use tongue::{Cx, Door, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Peer, Session, Tongue};

@@ -63,7 +63,7 @@ pub enum Input<'a> {
     Event(Event),
     /// [`Broker::progress`] has moved (or failed), and [`Session::awaits_progress`] was true.
     Progress,
-    /// The output has drained below its bound: there is room for more.
+    /// The output had grown beyond [`OUTPUT_ROOM_BYTES`] and has drained below: there is room for more.
     Room,
     /// [`Session::deadline`] has passed.
     Tick,
@@ -106,6 +106,14 @@ pub struct Outbox {
     queued_bytes: usize,
     closing: bool,
 }
+
+/// While more bytes than this wait to be sent, the driver reads nothing from the peer and hands its session no bytes. A
+/// session that must go on reading (acknowledgements) while it sends keeps its own output below this.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// A session that sends of its own accord (deliveries) stops when so many bytes wait; [`Input::Room`] comes when they
+/// have drained below it again.
+pub const OUTPUT_ROOM_BYTES: usize = 256 << 10;
 
 /// Shared pieces from this size on are not copied into the gathering buffer.
 const SHARE_BYTES_MIN: usize = 4096;
