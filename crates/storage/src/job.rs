@@ -1,5 +1,12 @@
 //! Work that waits for a disk. Storage hands it out, any thread runs it, the driver brings the outcome back.
 
+use std::io;
+use std::sync::Arc;
+
+use crate::journal::files::JournalFile;
+use crate::reads::Piece;
+use crate::{Lsn, ReadId};
+
 /// One piece of work for another thread. It holds everything it needs; running it touches no state of storage.
 pub struct Job {
     /// Which pool should run it.
@@ -24,7 +31,20 @@ pub struct JobDone {
 }
 
 pub(crate) enum Outcome {
-    // filled by the journal, the readers and the settler
+    /// A sync of everything written when it was made.
+    Synced { upto: Mark, result: io::Result<()> },
+    /// A journal file made ready.
+    Prepared { number: u32, result: io::Result<Arc<JournalFile>> },
+    /// Bytes for a read that waits.
+    Read { id: ReadId, pieces: Vec<Piece> },
+}
+
+/// How far the journal had come when a sync was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) lsn: Lsn,
+    pub(crate) seq: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Job {

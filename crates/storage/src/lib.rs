@@ -8,15 +8,30 @@
 //! answers its [`Lsn`]; [`Storage::flush`], at the end of the driver's turn, makes one write; a batch with
 //! [`SyncPolicy::Sync`] also makes a sync job; [`Storage::progress`] says how far both have come.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod batch;
 pub mod disk;
+mod engine;
+mod index;
 pub mod job;
+mod journal;
 pub mod read;
+mod reads;
+pub mod real_disk;
+mod replay;
+pub mod sim_disk;
+mod space;
+mod state;
+mod tail;
 
 pub use batch::{Append, Batch, Owner, StateChange, SyncPolicy, Target};
 pub use disk::{Disk, DiskFile};
+pub use engine::Storage;
 pub use job::{Job, JobDone};
 pub use read::{Chunk, Read, ReadId, ReadRequest};
+pub use real_disk::RealDisk;
+pub use sim_disk::SimDisk;
 
 use std::sync::Arc;
 
@@ -181,90 +196,4 @@ pub enum Completed {
     Read(ReadId),
     /// Nothing to do for anybody else.
     Nothing,
-}
-
-/// One storage: a journal and the logs in it.
-pub struct Storage {}
-
-impl Storage {
-    /// Opens (or makes) the storage on `disk` and recovers what an unclean stop left.
-    ///
-    /// # Errors
-    /// [`StorageError::Unusable`] when another process has it or a newer version wrote it, [`StorageError::Disk`] when
-    /// the disk fails. Damage is not an error: it is listed in [`Recovered`].
-    pub fn open(_disk: Arc<dyn Disk>, _options: Options) -> Result<(Storage, Recovered), StorageError> {
-        unimplemented!()
-    }
-
-    /// Puts `batch` into the write buffer and answers its place: the number of the running turn. Appends of one turn that
-    /// continue each other (same targets, same format, next offset) become one extent. It is visible to [`Storage::read`] at once; who may
-    /// see it when is the caller's business, by [`Storage::progress`].
-    ///
-    /// # Errors
-    /// [`StorageError::Full`] (nothing was taken; later commits may succeed), [`StorageError::TooLarge`],
-    /// [`StorageError::Closed`].
-    pub fn commit(&mut self, _batch: &Batch<'_>, _policy: SyncPolicy) -> Result<Lsn, StorageError> {
-        unimplemented!()
-    }
-
-    /// Ends a turn: one write of all that was committed since; starts a sync when somebody waits for one.
-    ///
-    /// # Errors
-    /// [`StorageError::Closed`] when the write failed, now or before.
-    pub fn flush(&mut self) -> Result<Progress, StorageError> {
-        unimplemented!()
-    }
-
-    /// The next piece of work for another thread, if any. To be asked after every flush, read and completion.
-    pub fn next_job(&mut self) -> Option<Job> {
-        unimplemented!()
-    }
-
-    /// Takes back the outcome of a job.
-    ///
-    /// # Errors
-    /// [`StorageError::Closed`] when it was a sync or settling that failed: fatal for this journal.
-    pub fn complete(&mut self, _done: JobDone) -> Result<Completed, StorageError> {
-        unimplemented!()
-    }
-
-    /// How far the journal has come.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        unimplemented!()
-    }
-
-    /// Why the journal takes no more, if so.
-    #[must_use]
-    pub fn failure(&self) -> Option<&StorageError> {
-        unimplemented!()
-    }
-
-    /// What is held of `log`; `None` when it was never written to.
-    #[must_use]
-    pub fn range(&self, _log: LogId) -> Option<LogRange> {
-        unimplemented!()
-    }
-
-    /// Reads from `log`. Never waits for the disk.
-    ///
-    /// # Errors
-    /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
-    /// their check.
-    pub fn read(&mut self, _request: &ReadRequest) -> Result<Read, StorageError> {
-        unimplemented!()
-    }
-
-    /// The first extent of `log` that holds a message whose time is not before `time`.
-    ///
-    /// # Errors
-    /// [`StorageError::Damaged`].
-    pub fn find_time(&mut self, _log: LogId, _time: Wall) -> Result<Lookup, StorageError> {
-        unimplemented!()
-    }
-
-    /// An owner whose deltas have outgrown its snapshot: the layer above should commit a new snapshot for it soon.
-    pub fn wants_snapshot(&mut self) -> Option<Owner> {
-        unimplemented!()
-    }
 }

@@ -14,7 +14,8 @@ pub struct ReadRequest {
     pub log: LogId,
     /// The first offset wanted. The answer begins with the extent that holds it (or the next one after a gap).
     pub from: Offset,
-    /// Nothing at or after this offset is served.
+    /// No extent that begins at or after this offset is served. The first extent may reach over it (storage cannot cut
+    /// units), later ones do not: who must not see beyond cuts by [`model::Format::split`].
     pub until: Offset,
     /// Stop before exceeding this many bytes; the first chunk is served whole however large it is.
     pub bytes_max: usize,

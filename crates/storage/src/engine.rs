@@ -1,0 +1,362 @@
+//! The engine behind the facade: owns the parts and routes between them. A turn is commit, commit …, flush; jobs come
+//! and go between.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use model::{LogId, Offset, Wall};
+
+use crate::index::{Extent, IdMap, Index};
+use crate::job::{Job, JobDone, Lane, Mark, Outcome};
+use crate::journal::entry::batch_bytes;
+use crate::journal::record::StateChangeRecord;
+use crate::journal::recover::{self, Base, disk_error};
+use crate::journal::writer::Writer;
+use crate::reads::{Got, ReadDesk, WindowReader};
+use crate::replay::Replay;
+use crate::space::Space;
+use crate::state::StateTable;
+use crate::tail::TailCache;
+use crate::{
+    Append, Batch, Completed, Disk, LogRange, Lookup, Lsn, Options, Owner, Progress, Read, ReadRequest, Recovered,
+    StateChange, StorageError, SyncPolicy, TimeHit,
+};
+
+/// One storage: a journal and the logs in it.
+pub struct Storage {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: Options,
+    pub(crate) writer: Writer,
+    pub(crate) index: Index,
+    pub(crate) tail: TailCache,
+    pub(crate) state: StateTable,
+    pub(crate) desk: ReadDesk,
+    pub(crate) space: Space,
+    pub(crate) jobs: VecDeque<Job>,
+    /// The running turn.
+    turn: Lsn,
+    /// Whether anything was committed in it.
+    turn_used: bool,
+    progress: Progress,
+    /// The last turn somebody waits for a sync of.
+    sync_wanted: Lsn,
+    syncing: bool,
+    pub(crate) synced_bytes: u64,
+    failure: Option<StorageError>,
+}
+
+impl Storage {
+    /// Opens (or makes) the storage on `disk` and recovers what an unclean stop left.
+    ///
+    /// # Errors
+    /// [`StorageError::Unusable`] when another process has it or a newer version wrote it, [`StorageError::Disk`] when
+    /// the disk fails. Damage is not an error: it is listed in [`Recovered`].
+    pub fn open(disk: Arc<dyn Disk>, mut options: Options) -> Result<(Storage, Recovered), StorageError> {
+        options.journal_file_bytes = options.journal_file_bytes.clamp(64 << 10, 1 << 30);
+        options.journal_files_max = options.journal_files_max.max(2);
+        match disk.lock() {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(StorageError::Unusable("the data folder is in use by another process".to_owned()));
+            }
+            Err(error) => return Err(disk_error("locking the data folder", &error)),
+        }
+        let (mut index, mut state) = (Index::default(), StateTable::default());
+        let base = Base { first_file: 1, first_seq: 1, seq: 0 };
+        let covered = IdMap::default();
+        let mut replay = Replay { index: &mut index, state: &mut state, covered, missing: Vec::new() };
+        let found = recover::recover(&*disk, base, &mut replay)?;
+        let recovered = Recovered {
+            logs: index.iter().map(|(id, log)| (id, LogRange { start: log.start, end: log.end })).collect(),
+            state: state.to_recovered(),
+            damage: found.damage,
+            torn_bytes: found.torn_bytes,
+        };
+        let writer = Writer::new(Arc::clone(&disk), &options, found.start)
+            .map_err(|error| disk_error("making a journal file", &error))?;
+        // The folder itself is new at the first start.
+        disk.sync_folder("").map_err(|error| disk_error("syncing the data folder", &error))?;
+        let mut storage = Storage {
+            space: Space::new(options.reserve_bytes),
+            tail: TailCache::new(options.tail_cache_bytes),
+            desk: ReadDesk::default(),
+            jobs: VecDeque::new(),
+            turn: Lsn(1),
+            turn_used: false,
+            progress: Progress::default(),
+            sync_wanted: Lsn(0),
+            syncing: false,
+            synced_bytes: 0,
+            failure: None,
+            disk,
+            options,
+            writer,
+            index,
+            state,
+        };
+        storage.jobs.extend(storage.writer.prepare_job());
+        Ok((storage, recovered))
+    }
+
+    /// Puts `batch` into the write buffer and answers its place: the number of the running turn. Appends of one turn
+    /// that continue each other (same targets, same format, next offset) become one extent. It is visible to
+    /// [`Storage::read`] at once; who may see it when is the caller's business, by [`Storage::progress`].
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] (nothing was taken; later commits may succeed), [`StorageError::TooLarge`],
+    /// [`StorageError::Closed`], [`StorageError::OutOfRange`] when an append lies before its log's end.
+    pub fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let bytes = batch_bytes(batch);
+        let bytes_max = self.writer.batch_bytes_max();
+        if bytes > bytes_max {
+            return Err(StorageError::TooLarge { bytes, bytes_max });
+        }
+        for append in batch.appends {
+            self.check(append)?;
+        }
+        if !batch.appends.is_empty() {
+            self.space.check(&*self.disk, self.writer.written_bytes)?;
+        }
+        let full = |error: io::Error| {
+            tracing::warn!(%error, "no journal file can be made ready");
+            self.space.refuse(&*self.disk)
+        };
+        self.writer.make_room(bytes, &mut self.index, &mut self.tail).map_err(full)?;
+        for append in batch.appends {
+            self.take_append(append, policy);
+        }
+        let file = self.writer.current_number();
+        let (entry, _) = self.writer.entry();
+        for (log, before) in batch.trims {
+            entry.trim(*log, *before);
+            self.index.trim(*log, *before, file);
+        }
+        for log in batch.drops {
+            entry.drop_log(*log);
+            self.index.drop_log(*log);
+        }
+        for (owner, change) in batch.state {
+            entry.state(*owner, change);
+            self.state.apply(*owner, as_record(change));
+        }
+        self.turn_used = true;
+        if policy == SyncPolicy::Sync {
+            self.sync_wanted = self.turn;
+        }
+        if !self.writer.is_reserved() {
+            self.jobs.extend(self.writer.prepare_job());
+        }
+        Ok(self.turn)
+    }
+
+    fn check(&self, append: &Append<'_>) -> Result<(), StorageError> {
+        debug_assert!(!append.targets.is_empty() && !append.units.is_empty(), "an append has targets and units");
+        for target in append.targets {
+            let end = self.index.end(target.log);
+            if target.first < end {
+                let start = self.index.get(target.log).map_or(Offset::ZERO, |log| log.start);
+                return Err(StorageError::OutOfRange { asked: target.first, start, end });
+            }
+        }
+        Ok(())
+    }
+
+    fn take_append(&mut self, append: &Append<'_>, policy: SyncPolicy) {
+        let file = self.writer.current_number();
+        let index = &mut self.index;
+        let (entry, entry_at) = self.writer.entry();
+        let place = entry.append(append, policy, |log| index.end(log));
+        for target in append.targets {
+            if place.continues {
+                index.extend_last(target.log, |extent| {
+                    extent.bytes += append.units.len() as u32;
+                    extent.count += append.count;
+                    extent.last_delta += append.last_delta + 1;
+                    extent.time_max = extent.time_max.max(append.time_max);
+                });
+                continue;
+            }
+            let extent = Extent {
+                first: target.first,
+                time_max: append.time_max,
+                file,
+                at: (entry_at + place.at as u64) as u32,
+                bytes: append.units.len() as u32,
+                last_delta: append.last_delta,
+                count: append.count,
+                crc: 0,
+                format: append.format.tag(),
+                lost: false,
+            };
+            index.push(target.log, extent);
+        }
+    }
+
+    /// Ends a turn: one write of all that was committed since; starts a sync when somebody waits for one.
+    ///
+    /// # Errors
+    /// [`StorageError::Closed`] when the write failed, now or before.
+    pub fn flush(&mut self) -> Result<Progress, StorageError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        self.writer.seal(&mut self.index, &mut self.tail);
+        if let Err(error) = self.writer.write() {
+            return Err(self.close("writing the journal", &error));
+        }
+        self.tail.shrink();
+        if self.turn_used {
+            self.progress.written = self.turn;
+            self.turn.0 += 1;
+            self.turn_used = false;
+        }
+        self.start_sync();
+        Ok(self.progress)
+    }
+
+    // One sync at a time: those who come while it runs share the next.
+    fn start_sync(&mut self) {
+        let dirty = self.writer.written_bytes - self.synced_bytes;
+        let wanted = self.sync_wanted > self.progress.synced || dirty > self.options.dirty_bytes_max;
+        if self.syncing || !wanted || self.writer.written_seq == self.writer.synced_seq {
+            return;
+        }
+        self.syncing = true;
+        let upto = Mark { lsn: self.progress.written, seq: self.writer.written_seq, bytes: self.writer.written_bytes };
+        let files = self.writer.take_unsynced();
+        self.jobs.push_back(Job::new(Lane::Sync, move || {
+            let result = files.iter().try_for_each(|file| file.handle.sync());
+            JobDone { what: Outcome::Synced { upto, result } }
+        }));
+    }
+
+    /// Asks for a sync of everything written so far, though nobody waits for it: bounds how long commits without
+    /// [`SyncPolicy::Sync`] may stay in memory. To be called by a timer of the driver.
+    pub fn request_sync(&mut self) {
+        self.sync_wanted = self.sync_wanted.max(self.progress.written);
+        if self.failure.is_none() {
+            self.start_sync();
+        }
+    }
+
+    /// The next piece of work for another thread, if any. To be asked after every flush, read and completion.
+    pub fn next_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    /// Takes back the outcome of a job.
+    ///
+    /// # Errors
+    /// [`StorageError::Closed`] when it was a sync or settling that failed: fatal for this journal.
+    pub fn complete(&mut self, done: JobDone) -> Result<Completed, StorageError> {
+        match done.what {
+            Outcome::Synced { upto, result } => self.synced(upto, &result),
+            Outcome::Prepared { number, result } => {
+                match result {
+                    Ok(file) => self.writer.prepared(file),
+                    Err(error) => {
+                        tracing::warn!(number, %error, "a journal file could not be made ready");
+                        self.writer.not_prepared();
+                    }
+                }
+                Ok(Completed::Nothing)
+            }
+            Outcome::Read { id, pieces } => {
+                self.desk.land(id, pieces);
+                Ok(Completed::Read(id))
+            }
+        }
+    }
+
+    fn synced(&mut self, upto: Mark, result: &io::Result<()>) -> Result<Completed, StorageError> {
+        self.syncing = false;
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        if let Err(error) = result {
+            return Err(self.close("syncing the journal", error));
+        }
+        self.progress.synced = upto.lsn;
+        self.writer.synced_seq = upto.seq;
+        self.synced_bytes = upto.bytes;
+        self.start_sync();
+        Ok(Completed::Progress)
+    }
+
+    // For ever: what a failed write or sync left on the disk is unknown, and asking again would only hide it.
+    fn close(&mut self, what: &str, error: &io::Error) -> StorageError {
+        tracing::error!(%error, "{what} failed: the journal is closed");
+        let failure = StorageError::Closed(format!("{what}: {error}").into());
+        self.failure = Some(failure.clone());
+        failure
+    }
+
+    /// How far the journal has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Why the journal takes no more, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&StorageError> {
+        self.failure.as_ref()
+    }
+
+    /// What is held of `log`; `None` when it was never written to.
+    #[must_use]
+    pub fn range(&self, log: LogId) -> Option<LogRange> {
+        self.index.range(log)
+    }
+
+    /// Reads from `log`. Never waits for the disk.
+    ///
+    /// # Errors
+    /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
+    /// their check, [`StorageError::Disk`] when the disk does.
+    pub fn read(&mut self, request: &ReadRequest) -> Result<Read, StorageError> {
+        let range = self.index.range(request.log).unwrap_or(LogRange { start: Offset::ZERO, end: Offset::ZERO });
+        if request.from < range.start || request.from > range.end {
+            return Err(StorageError::OutOfRange { asked: request.from, start: range.start, end: range.end });
+        }
+        let Some(log) = self.index.get(request.log).filter(|_| request.from < request.until) else {
+            return Ok(Read::Ready(Vec::new()));
+        };
+        let extents = log.window.range(log.window_at(request.from)..);
+        let mut reader = WindowReader { writer: &self.writer, tail: &self.tail, desk: &mut self.desk };
+        match reader.read(extents, request)? {
+            Got::Chunks(chunks) => Ok(Read::Ready(chunks)),
+            Got::Pending(id, job) => {
+                self.jobs.extend(job);
+                Ok(Read::Pending(id))
+            }
+        }
+    }
+
+    /// The first extent of `log` that holds a message whose time is not before `time`.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`].
+    pub fn find_time(&mut self, log: LogId, time: Wall) -> Result<Lookup, StorageError> {
+        let Some(log) = self.index.get(log) else { return Ok(Lookup::Ready(None)) };
+        let hit = log.window.iter().find(|extent| !extent.lost && extent.time_max >= time);
+        Ok(Lookup::Ready(hit.map(|extent| TimeHit { extent: extent.first, time_max: extent.time_max })))
+    }
+
+    /// An owner whose deltas have outgrown its snapshot: the layer above should commit a new snapshot for it soon.
+    pub fn wants_snapshot(&mut self) -> Option<Owner> {
+        self.state.next_outgrown()
+    }
+}
+
+fn as_record<'a>(change: &StateChange<'a>) -> StateChangeRecord<'a> {
+    match change {
+        StateChange::Snapshot(content) => StateChangeRecord::Snapshot(content),
+        StateChange::Delta(content) => StateChangeRecord::Delta(content),
+        StateChange::Drop => StateChangeRecord::Drop,
+    }
+}

@@ -1,0 +1,251 @@
+//! Recovery of the window: finds the entries of all files, decides where the torn end begins, names what is damaged
+//! before it, and hands everything else to the index and the state table in order. May be killed at any call and be
+//! run again: it changes nothing but what lies beyond the cut, and the cut is the same every time.
+
+use std::io;
+use std::sync::Arc;
+
+use super::files::JournalFile;
+use super::frame::{BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FileHeader, file_name};
+use super::scan::Scanner;
+use super::writer::Start;
+use crate::replay::Replay;
+use crate::{Damage, Disk, StorageError};
+
+/// Where the window begins, by the checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base {
+    /// The first file still needed.
+    pub(crate) first_file: u32,
+    /// The number of its first entry.
+    pub(crate) first_seq: u64,
+    /// State and ranges are known up to this entry.
+    pub(crate) seq: u64,
+}
+
+struct Found {
+    /// Position in `Window::files`.
+    file: usize,
+    header: EntryHeader,
+}
+
+struct Window {
+    files: Vec<Arc<JournalFile>>,
+    /// Files whose header is damaged.
+    unreadable: Vec<(u32, u64)>,
+    found: Vec<Found>,
+    /// Everything up to this entry was durable before the stop.
+    durable: u64,
+    number_next: u32,
+}
+
+/// What recovery leaves.
+pub(crate) struct Outcome {
+    pub(crate) start: Start,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) torn_bytes: u64,
+}
+
+pub(crate) fn disk_error(what: &str, error: &io::Error) -> StorageError {
+    StorageError::Disk { what: what.to_owned(), why: error.to_string().into() }
+}
+
+/// Recovers the window into `replay`.
+///
+/// # Errors
+/// [`StorageError::Unusable`] when a newer program wrote a file, [`StorageError::Disk`] when the disk fails.
+pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> Result<Outcome, StorageError> {
+    let window = look(disk, base)?;
+    let mut walk = Walk { window: &window, base, damage: Vec::new(), expected: base.first_seq, unsynced: Vec::new() };
+    let good = walk.run(replay).map_err(|error| disk_error("reading the journal", &error))?;
+    walk.name_lost_end(good);
+    let Walk { mut damage, expected, unsynced, .. } = walk;
+    replay.finish(&mut damage);
+    let torn_bytes = window.found[good..].iter().map(|found| found.header.end() - found.header.at).sum();
+    make_sure(disk, &window, good, &unsynced, damage.is_empty())
+        .map_err(|error| disk_error("ending the journal", &error))?;
+    let mut start = Start {
+        files: Vec::new(),
+        first_seqs: Vec::new(),
+        seq_next: expected.max(window.durable + 1),
+        number_next: window.number_next,
+    };
+    let mut last = None;
+    for found in &window.found[..good] {
+        if last != Some(found.file) {
+            last = Some(found.file);
+            start.files.push(Arc::clone(&window.files[found.file]));
+            start.first_seqs.push(found.header.seq);
+        }
+    }
+    Ok(Outcome { start, damage, torn_bytes })
+}
+
+fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
+    let names = disk.list("journal").map_err(|error| disk_error("listing journal", &error))?;
+    let mut numbers: Vec<u32> =
+        names.iter().filter(|name| name.len() == 20).filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    let number_next = numbers.last().map_or(0, |last| *last).max(base.first_file.saturating_sub(1)) + 1;
+    let mut window =
+        Window { files: Vec::new(), unreadable: Vec::new(), found: Vec::new(), durable: base.seq, number_next };
+    for number in numbers {
+        let name = file_name(u64::from(number));
+        let failed = |error: io::Error| disk_error(&name, &error);
+        if number < base.first_file {
+            disk.remove(&name).map_err(failed)?;
+            continue;
+        }
+        let handle = disk.open(&name, false).map_err(failed)?;
+        let mut bytes = [0; FILE_HEADER_BYTES];
+        handle.read_at(0, &mut bytes).map_err(failed)?;
+        match FileHeader::decode(&bytes) {
+            Ok(header) if header.number == u64::from(number) => {
+                let file = JournalFile { number, generation: header.generation, handle };
+                let seq = window.found.last().map_or(base.first_seq - 1, |found| found.header.seq);
+                let headers = Scanner::new(&file).and_then(|mut scanner| scanner.headers(seq)).map_err(failed)?;
+                let at = window.files.len();
+                window.files.push(Arc::new(file));
+                window.durable = headers.iter().map(|header| header.synced).fold(window.durable, u64::max);
+                window.found.extend(headers.into_iter().map(|header| Found { file: at, header }));
+            }
+            Err(BadHeader::Version(version)) => {
+                return Err(StorageError::Unusable(format!(
+                    "{name} is of format version {version}; this program knows {}",
+                    super::frame::VERSION
+                )));
+            }
+            Ok(_) | Err(BadHeader::Damaged) => {
+                let bytes = handle.len().map_err(failed)?;
+                window.unreadable.push((number, bytes));
+            }
+        }
+    }
+    Ok(window)
+}
+
+struct Walk<'w> {
+    window: &'w Window,
+    base: Base,
+    damage: Vec<Damage>,
+    expected: u64,
+    /// Positions of files with entries that were not known to be durable.
+    unsynced: Vec<usize>,
+}
+
+impl Walk<'_> {
+    // Replays entry by entry; answers how many of the found ones stay.
+    fn run(&mut self, replay: &mut Replay<'_>) -> io::Result<usize> {
+        let window = self.window;
+        let mut scanner: Option<(usize, Scanner<'_>)> = None;
+        for (at, found) in window.found.iter().enumerate() {
+            let header = &found.header;
+            if header.seq != self.expected {
+                if self.expected > window.durable {
+                    return Ok(at);
+                }
+                self.name_gap(at);
+                if header.seq > window.durable + 1 {
+                    return Ok(at); // more is missing than what was durable: nothing after it may stay
+                }
+            }
+            if scanner.as_ref().is_none_or(|(file, _)| *file != found.file) {
+                scanner = Some((found.file, Scanner::new(&window.files[found.file])?));
+            }
+            let Some((_, scanner)) = &mut scanner else { continue };
+            let file = &window.files[found.file];
+            let known = header.seq <= self.base.seq;
+            let durable = header.seq <= window.durable;
+            let whole = replay.entry(file, header, scanner, (known, durable))?;
+            if !whole && !durable {
+                return Ok(at);
+            }
+            if !whole {
+                let bytes = header.end() - header.at;
+                self.damage.push(damage(file_name(u64::from(file.number)), header.at, bytes));
+            } else if !durable {
+                // A sync that failed before the stop has marked the pages clean though they may not be on disk: what
+                // has never been synced is written again before it is.
+                let bytes = scanner.bytes(header.at, (header.end() - header.at) as usize)?.to_vec();
+                file.handle.write_at(header.at, &bytes)?;
+                if self.unsynced.last() != Some(&found.file) {
+                    self.unsynced.push(found.file);
+                }
+            }
+            self.expected = header.seq + 1;
+        }
+        Ok(window.found.len())
+    }
+
+    // Entries are missing before the found one at `at`.
+    fn name_gap(&mut self, at: usize) {
+        let next = &self.window.found[at];
+        let before = at.checked_sub(1).and_then(|before| self.window.found.get(before));
+        let next_number = self.window.files[next.file].number;
+        match before {
+            Some(before) if before.file == next.file => {
+                let name = file_name(u64::from(next_number));
+                self.damage.push(damage(name, before.header.end(), next.header.at - before.header.end()));
+            }
+            _ => self.name_between(before.map(|found| found.file), Some(next_number)),
+        }
+    }
+
+    // Entries are missing between two files: either whole files, or the end of the first.
+    fn name_between(&mut self, before: Option<usize>, next: Option<u32>) {
+        let number_before = before.map_or(0, |at| self.window.files[at].number);
+        let inside = |number: u32| number > number_before && next.is_none_or(|next| number < next);
+        let whole: Vec<_> = self.window.unreadable.iter().filter(|(number, _)| inside(*number)).collect();
+        for (number, bytes) in &whole {
+            self.damage.push(damage(file_name(u64::from(*number)), 0, *bytes));
+        }
+        if !whole.is_empty() {
+            return;
+        }
+        let last = self.window.found.iter().rev().find(|found| Some(found.file) == before);
+        match last {
+            Some(last) => {
+                let file = &self.window.files[last.file];
+                let bytes = file.handle.len().unwrap_or(0).saturating_sub(last.header.end());
+                self.damage.push(damage(file_name(u64::from(file.number)), last.header.end(), bytes));
+            }
+            None => self.damage.push(damage(file_name(u64::from(self.base.first_file)), 0, 0)),
+        }
+    }
+
+    // Entries known to be durable are missing at the end.
+    fn name_lost_end(&mut self, good: usize) {
+        if self.expected <= self.window.durable && good == self.window.found.len() {
+            let last = self.window.found.last().map(|found| found.file);
+            self.name_between(last, None);
+        }
+    }
+}
+
+pub(crate) fn damage(file: String, at: u64, bytes: u64) -> Damage {
+    Damage { file, at, bytes, logs: Vec::new() }
+}
+
+// Voids what lies beyond the cut, so that nothing written later can be confused with it, and makes the rest durable.
+fn make_sure(disk: &dyn Disk, window: &Window, good: usize, unsynced: &[usize], tidy: bool) -> io::Result<()> {
+    let (kept, cut) = window.found.split_at(good);
+    let last = kept.last().map(|found| found.file);
+    for found in cut.iter().filter(|found| Some(found.file) == last) {
+        window.files[found.file].handle.write_at(found.header.at, &[0; ENTRY_HEADER_BYTES])?;
+    }
+    let voided = cut.first().map(|found| found.file).filter(|file| Some(*file) == last);
+    for at in unsynced.iter().copied().chain(voided) {
+        window.files[at].handle.sync()?;
+    }
+    for (at, file) in window.files.iter().enumerate() {
+        let holds_cut = cut.iter().any(|found| found.file == at) && Some(at) != last;
+        let empty = !window.found.iter().any(|found| found.file == at);
+        if holds_cut || (empty && tidy) {
+            disk.remove(&file_name(u64::from(file.number)))?;
+        }
+    }
+    for (number, _) in window.unreadable.iter().filter(|_| tidy) {
+        disk.remove(&file_name(u64::from(*number)))?;
+    }
+    if window.files.is_empty() && window.unreadable.is_empty() { Ok(()) } else { disk.sync_folder("journal") }
+}

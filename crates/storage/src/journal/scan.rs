@@ -1,0 +1,65 @@
+//! Reading a journal file from front to back: entry by entry, and after damage by looking at every place where an entry
+//! may begin.
+
+use std::io;
+
+use super::files::JournalFile;
+use super::frame::{ALIGN, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A window of bytes over a file that moves forward.
+pub(crate) struct Scanner<'a> {
+    file: &'a JournalFile,
+    /// The file's length.
+    pub(crate) len: u64,
+    buffer: Vec<u8>,
+    at: u64,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(file: &'a JournalFile) -> io::Result<Scanner<'a>> {
+        Ok(Scanner { file, len: file.handle.len()?, buffer: Vec::new(), at: 0 })
+    }
+
+    /// `count` bytes at `at`; fewer at the end of the file.
+    pub(crate) fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
+        let inside = at >= self.at && at + count as u64 <= self.at + self.buffer.len() as u64;
+        if !inside {
+            let wanted =
+                count.max(BUFFER_BYTES).min(usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX));
+            self.buffer.clear();
+            self.buffer.resize(wanted, 0);
+            let got = self.file.handle.read_at(at, &mut self.buffer)?;
+            self.buffer.truncate(got);
+            self.at = at;
+        }
+        let from = (at - self.at) as usize;
+        Ok(self.buffer.get(from..(from + count).min(self.buffer.len())).unwrap_or_default())
+    }
+
+    /// The header of an entry at `at`, if there is one and the entry ends within the file.
+    pub(crate) fn header(&mut self, at: u64) -> io::Result<Option<EntryHeader>> {
+        let generation = self.file.generation;
+        let len = self.len;
+        let bytes = self.bytes(at, ENTRY_HEADER_BYTES)?;
+        Ok(EntryHeader::decode(&generation, at, bytes).filter(|header| header.end() <= len))
+    }
+
+    /// All headers with a sequence number above `seq`, in order.
+    pub(crate) fn headers(&mut self, mut seq: u64) -> io::Result<Vec<EntryHeader>> {
+        let mut found = Vec::new();
+        let mut at = ENTRIES_AT;
+        while at + ENTRY_HEADER_BYTES as u64 <= self.len {
+            match self.header(at)?.filter(|header| header.seq > seq) {
+                Some(header) => {
+                    seq = header.seq;
+                    at = header.end();
+                    found.push(header);
+                }
+                None => at += ALIGN,
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,278 @@
+//! The end of the journal: the entry being built, sealed entries that wait for the flush, the file they go to and the
+//! next one, made ready ahead.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::entry::{Entry, Head};
+use super::files::{JournalFile, prepare};
+use super::frame::{ENTRIES_AT, align};
+use crate::index::Index;
+use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::tail::TailCache;
+use crate::{Disk, Options};
+
+/// A turn with more than this is several entries.
+const ENTRY_BYTES_MAX: usize = 4 << 20;
+// Settled files kept for use again.
+const SPARES_MAX: usize = 1;
+
+struct Sealed {
+    file: Arc<JournalFile>,
+    at: u64,
+    bytes: Bytes,
+}
+
+/// The writing end.
+pub(crate) struct Writer {
+    disk: Arc<dyn Disk>,
+    file_bytes: u64,
+    /// The window, oldest first; the last one is being written.
+    files: Vec<Arc<JournalFile>>,
+    /// Sequence number of the first entry of each file of the window.
+    first_seqs: Vec<u64>,
+    /// Where the next entry of the current file begins.
+    at: u64,
+    entry: Entry,
+    /// Whether `entry` has begun.
+    building: bool,
+    sealed: Vec<Sealed>,
+    /// The number of the next entry to be sealed.
+    seq_next: u64,
+    /// Everything up to this entry is durable.
+    pub(crate) synced_seq: u64,
+    /// The last entry that was written.
+    pub(crate) written_seq: u64,
+    pub(crate) written_bytes: u64,
+    /// Files with bytes that no sync covers yet.
+    unsynced: Vec<Arc<JournalFile>>,
+    reserved: Option<Arc<JournalFile>>,
+    preparing: bool,
+    /// After a file could not be made ready, none is tried before this entry.
+    prepare_again_seq: u64,
+    number_next: u32,
+    spares: Vec<u32>,
+    size_hint: usize,
+}
+
+/// What the writer starts from: the outcome of recovery.
+pub(crate) struct Start {
+    pub(crate) files: Vec<Arc<JournalFile>>,
+    pub(crate) first_seqs: Vec<u64>,
+    pub(crate) seq_next: u64,
+    pub(crate) number_next: u32,
+}
+
+impl Writer {
+    /// Goes on in a new file.
+    ///
+    /// # Errors
+    /// The disk's, when the file cannot be made.
+    pub(crate) fn new(disk: Arc<dyn Disk>, options: &Options, start: Start) -> io::Result<Writer> {
+        let mut writer = Writer {
+            disk,
+            file_bytes: options.journal_file_bytes,
+            files: start.files,
+            first_seqs: start.first_seqs,
+            at: ENTRIES_AT,
+            entry: Entry::default(),
+            building: false,
+            sealed: Vec::new(),
+            seq_next: start.seq_next,
+            synced_seq: start.seq_next - 1,
+            written_seq: start.seq_next - 1,
+            written_bytes: 0,
+            unsynced: Vec::new(),
+            reserved: None,
+            preparing: false,
+            prepare_again_seq: 0,
+            number_next: start.number_next,
+            spares: Vec::new(),
+            size_hint: 0,
+        };
+        writer.next_file()?;
+        Ok(writer)
+    }
+
+    fn current(&self) -> Option<&Arc<JournalFile>> {
+        self.files.last()
+    }
+
+    /// Number of the file being written.
+    pub(crate) fn current_number(&self) -> u32 {
+        self.current().map_or(0, |file| file.number)
+    }
+
+    /// The file of the window with this number.
+    pub(crate) fn file(&self, number: u32) -> Option<&Arc<JournalFile>> {
+        self.files.iter().rev().find(|file| file.number == number)
+    }
+
+    /// The window, oldest first.
+    pub(crate) fn files(&self) -> &[Arc<JournalFile>] {
+        &self.files
+    }
+
+    /// Sequence number of the first entry of the window's file at `at`.
+    pub(crate) fn first_seq(&self, at: usize) -> u64 {
+        self.first_seqs.get(at).copied().unwrap_or(self.seq_next)
+    }
+
+    /// The number that the entry being built has or the next one gets.
+    pub(crate) fn seq_next(&self) -> u64 {
+        self.seq_next
+    }
+
+    /// The largest batch.
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        // Half a file: the first entry of a file also holds the ranges of the logs of the file before.
+        usize::try_from(self.file_bytes / 2).unwrap_or(usize::MAX).saturating_sub(ENTRIES_AT as usize)
+    }
+
+    /// Makes sure that `bytes` more fit in the entry being built: seals it and begins another, in the next file if need
+    /// be.
+    ///
+    /// # Errors
+    /// The disk's, when there is no next file and none can be made; nothing has changed then.
+    pub(crate) fn make_room(&mut self, bytes: usize, index: &mut Index, tail: &mut TailCache) -> io::Result<()> {
+        if self.building {
+            let bytes_then = self.entry.bytes() + bytes;
+            if bytes_then <= ENTRY_BYTES_MAX && self.at + align(bytes_then as u64) <= self.file_bytes {
+                return Ok(());
+            }
+            self.seal(index, tail);
+        }
+        let header = super::frame::ENTRY_HEADER_BYTES;
+        if self.at + align((header + bytes) as u64) > self.file_bytes {
+            let full = self.current_number();
+            self.next_file()?;
+            self.begin(bytes);
+            for (id, log) in index.iter().filter(|(_, log)| log.touched == full) {
+                self.entry.log_range(id, log.start, log.end);
+            }
+        } else {
+            self.begin(bytes);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, bytes: usize) {
+        self.entry.begin(self.size_hint.max(bytes + 2 * super::frame::ENTRY_HEADER_BYTES));
+        self.building = true;
+    }
+
+    fn next_file(&mut self) -> io::Result<()> {
+        let file = match self.reserved.take() {
+            Some(file) => file,
+            None => {
+                let number = self.number_next;
+                self.number_next += 1;
+                let spare = self.spares.pop();
+                prepare(&*self.disk, number, spare, self.file_bytes)?
+            }
+        };
+        self.files.push(file);
+        self.first_seqs.push(self.seq_next);
+        self.at = ENTRIES_AT;
+        Ok(())
+    }
+
+    /// The entry being built and where its first byte will lie. Only after [`Writer::make_room`].
+    pub(crate) fn entry(&mut self) -> (&mut Entry, u64) {
+        (&mut self.entry, self.at)
+    }
+
+    /// Closes the entry being built, if any; later commits go to the next.
+    pub(crate) fn seal(&mut self, index: &mut Index, tail: &mut TailCache) {
+        let Some(file) = self.current().filter(|_| self.building).cloned() else { return };
+        let head = Head { seq: self.seq_next, synced: self.synced_seq, at: self.at, generation: &file.generation };
+        let bytes = self.entry.seal(head, |log, first, crc| index.set_crc(log, first, crc));
+        self.size_hint = bytes.len().min(1 << 20);
+        self.building = false;
+        self.seq_next += 1;
+        tail.push(file.number, self.at, bytes.clone());
+        let at = self.at;
+        self.at += bytes.len() as u64;
+        self.sealed.push(Sealed { file, at, bytes });
+    }
+
+    /// Hands all that is sealed to the operating system. Answers whether there was anything.
+    ///
+    /// # Errors
+    /// The disk's: what was written is then unknown.
+    pub(crate) fn write(&mut self) -> io::Result<bool> {
+        let any = !self.sealed.is_empty();
+        for sealed in self.sealed.drain(..) {
+            sealed.file.handle.write_at(sealed.at, &sealed.bytes)?;
+            self.written_bytes += sealed.bytes.len() as u64;
+            self.written_seq += 1;
+            if self.unsynced.last().is_none_or(|file| file.number != sealed.file.number) {
+                self.unsynced.push(sealed.file);
+            }
+        }
+        self.sealed.shrink_to(16);
+        Ok(any)
+    }
+
+    /// The files a sync of everything written must cover, oldest first.
+    pub(crate) fn take_unsynced(&mut self) -> Vec<Arc<JournalFile>> {
+        std::mem::take(&mut self.unsynced)
+    }
+
+    /// Bytes of the entry being built, for a reader who is early.
+    pub(crate) fn copy(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
+        if !self.building || file != self.current_number() {
+            return None;
+        }
+        self.entry.copy(usize::try_from(at.checked_sub(self.at)?).ok()?, count)
+    }
+
+    /// Whether the next file is ready.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved.is_some()
+    }
+
+    /// A job that makes the next file ready, if there is none and none is on its way.
+    pub(crate) fn prepare_job(&mut self) -> Option<Job> {
+        if self.preparing || self.reserved.is_some() || self.seq_next < self.prepare_again_seq {
+            return None;
+        }
+        self.preparing = true;
+        let number = self.number_next;
+        self.number_next += 1;
+        let (disk, spare, bytes) = (Arc::clone(&self.disk), self.spares.pop(), self.file_bytes);
+        Some(Job::new(Lane::Work, move || {
+            let result = prepare(&*disk, number, spare, bytes);
+            JobDone { what: Outcome::Prepared { number, result } }
+        }))
+    }
+
+    /// Takes the file a job has made. One with a number below the current (a commit could not wait for it) is a spare.
+    pub(crate) fn prepared(&mut self, file: Arc<JournalFile>) {
+        self.preparing = false;
+        if file.number > self.current_number() {
+            self.reserved = Some(file);
+        } else {
+            self.spares.push(file.number);
+        }
+    }
+
+    /// The job could not make the file.
+    pub(crate) fn not_prepared(&mut self) {
+        self.preparing = false;
+        self.prepare_again_seq = self.seq_next + 16;
+    }
+
+    /// The oldest file of the window is settled: lets go of it. Answers numbers of files to remove.
+    pub(crate) fn release_oldest(&mut self, up_to: u32) -> Vec<u32> {
+        while self.files.len() > 1 && self.files.first().is_some_and(|file| file.number <= up_to) {
+            let file = self.files.remove(0);
+            self.first_seqs.remove(0);
+            self.spares.push(file.number);
+        }
+        let extra = self.spares.len().saturating_sub(SPARES_MAX);
+        self.spares.drain(..extra).collect()
+    }
+}

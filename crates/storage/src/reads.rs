@@ -1,0 +1,238 @@
+//! Reading: from the write buffer, the tail cache, the page cache, or by a job for the pool of readers. Nothing here
+//! waits for the disk. Whatever comes from a file is checked before it is served.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::checksum::crc32c;
+
+use crate::index::{Extent, IdMap};
+use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::journal::frame::file_name;
+use crate::journal::writer::Writer;
+use crate::tail::TailCache;
+use crate::{Chunk, DiskFile, ReadId, ReadRequest, StorageError};
+
+/// What was read and not asked for again is let go of beyond this.
+const LANDED_BYTES_MAX: usize = 32 << 20;
+/// What one job reads ahead at most, beyond the first piece.
+const AHEAD_BYTES_MAX: usize = 1 << 20;
+
+/// Where bytes lie.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    pub(crate) source: Source,
+    pub(crate) at: u64,
+    pub(crate) bytes: usize,
+}
+
+/// A file, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Source {
+    Journal(u32),
+    Segment(u64),
+}
+
+/// What a read job brought.
+pub(crate) struct Piece {
+    pub(crate) place: Place,
+    pub(crate) result: io::Result<Bytes>,
+}
+
+/// Reads that wait for the disk, and what came of them until it is asked for.
+#[derive(Default)]
+pub(crate) struct ReadDesk {
+    last_id: u64,
+    waiting: IdMap<u64, Vec<Place>>,
+    landed: VecDeque<Piece>,
+    landed_bytes: usize,
+}
+
+impl ReadDesk {
+    /// The id under which `place` is being read already.
+    pub(crate) fn waiting(&self, place: &Place) -> Option<ReadId> {
+        let on_its_way = |places: &Vec<Place>| places.contains(place);
+        self.waiting.iter().find(|(_, places)| on_its_way(places)).map(|(id, _)| ReadId(*id))
+    }
+
+    /// Notes that `places` are being read.
+    pub(crate) fn begin(&mut self, places: Vec<Place>) -> ReadId {
+        self.last_id += 1;
+        self.waiting.insert(self.last_id, places);
+        ReadId(self.last_id)
+    }
+
+    /// Keeps what a job brought.
+    pub(crate) fn land(&mut self, id: ReadId, pieces: Vec<Piece>) {
+        self.waiting.remove(&id.0);
+        for piece in pieces {
+            self.landed_bytes += piece.place.bytes;
+            self.landed.push_back(piece);
+        }
+        // Never the newest: a read larger than the bound must end too.
+        while self.landed_bytes > LANDED_BYTES_MAX && self.landed.len() > 1 {
+            if let Some(piece) = self.landed.pop_front() {
+                self.landed_bytes -= piece.place.bytes;
+            }
+        }
+    }
+
+    /// Hands out what was read for `place`, once.
+    pub(crate) fn take(&mut self, place: &Place) -> Option<io::Result<Bytes>> {
+        let at = self.landed.iter().position(|piece| piece.place == *place)?;
+        let piece = self.landed.remove(at)?;
+        self.landed_bytes -= piece.place.bytes;
+        if self.landed.is_empty() {
+            self.landed.shrink_to(16);
+        }
+        Some(piece.result)
+    }
+}
+
+/// Reads a place of an open file as a job does.
+pub(crate) fn read_place(handle: &dyn DiskFile, place: Place) -> Piece {
+    let mut buffer = vec![0; place.bytes];
+    let result = handle.read_at(place.at, &mut buffer).and_then(|got| {
+        if got == place.bytes { Ok(Bytes::from(buffer)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    });
+    Piece { place, result }
+}
+
+/// Reads a place of an open file if it is in memory; `None` if the disk would have to be waited for.
+pub(crate) fn read_if_resident(handle: &dyn DiskFile, place: Place) -> io::Result<Option<Bytes>> {
+    let mut buffer = vec![0; place.bytes];
+    match handle.read_now(place.at, &mut buffer)? {
+        Some(got) if got == place.bytes => Ok(Some(Bytes::from(buffer))),
+        Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        None => Ok(None),
+    }
+}
+
+/// The parts a read from the window needs.
+pub(crate) struct WindowReader<'a> {
+    pub(crate) writer: &'a Writer,
+    pub(crate) tail: &'a TailCache,
+    pub(crate) desk: &'a mut ReadDesk,
+}
+
+/// What came of a read.
+pub(crate) enum Got {
+    Chunks(Vec<Chunk>),
+    Pending(ReadId, Option<Job>),
+}
+
+impl WindowReader<'_> {
+    /// Serves `extents` (those from the first wanted on) as far as they are in memory.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`] or [`StorageError::Disk`] when already the first cannot be served.
+    pub(crate) fn read<'e>(
+        &mut self,
+        extents: impl Iterator<Item = &'e Extent> + Clone,
+        request: &ReadRequest,
+    ) -> Result<Got, StorageError> {
+        let mut chunks: Vec<Chunk> = Vec::new();
+        let mut total = 0;
+        for extent in wanted(extents.clone(), request) {
+            total += extent.bytes as usize;
+            match self.fetch(extent) {
+                Ok(Some(units)) => chunks.push(chunk(extent, units)),
+                Ok(None) if chunks.is_empty() => {
+                    let (id, job) = self.start(wanted(extents, request));
+                    return Ok(Got::Pending(id, job));
+                }
+                Err(error) if chunks.is_empty() => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        debug_assert!(total >= chunks.iter().map(|chunk| chunk.units.len()).sum());
+        Ok(Got::Chunks(chunks))
+    }
+
+    fn fetch(&mut self, extent: &Extent) -> Result<Option<Bytes>, StorageError> {
+        let (file, at, bytes) = (extent.file, u64::from(extent.at), extent.bytes as usize);
+        let damaged = || StorageError::Damaged { file: file_name(u64::from(file)), at };
+        if extent.lost {
+            return Err(damaged());
+        }
+        if let Some(units) = self.tail.get(file, at, bytes).or_else(|| self.writer.copy(file, at, bytes)) {
+            return Ok(Some(units));
+        }
+        let place = place(extent);
+        let units = match self.desk.take(&place) {
+            Some(result) => result.map(Some),
+            None => {
+                let Some(file) = self.writer.file(file) else { return Err(damaged()) };
+                read_if_resident(&*file.handle, place)
+            }
+        };
+        match units {
+            Ok(Some(units)) if crc32c(&units) == extent.crc => Ok(Some(units)),
+            Ok(Some(_)) => Err(damaged()),
+            Ok(None) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged()),
+            Err(error) => {
+                let what = format!("reading {} at {at}", file_name(u64::from(file)));
+                Err(StorageError::Disk { what, why: error.to_string().into() })
+            }
+        }
+    }
+
+    // Reads the first and what follows it in one job, unless it is on its way.
+    fn start<'e>(&mut self, extents: impl Iterator<Item = &'e Extent>) -> (ReadId, Option<Job>) {
+        let mut places = Vec::new();
+        let mut handles = Vec::new();
+        let mut bytes = 0;
+        for extent in extents {
+            let cached = self.tail.get(extent.file, u64::from(extent.at), extent.bytes as usize).is_some();
+            bytes += extent.bytes as usize;
+            let Some(file) = self.writer.file(extent.file).filter(|_| !cached && !extent.lost) else { break };
+            if !places.is_empty() && bytes > AHEAD_BYTES_MAX {
+                break;
+            }
+            let place = place(extent);
+            if places.is_empty()
+                && let Some(id) = self.desk.waiting(&place)
+            {
+                return (id, None);
+            }
+            places.push(place);
+            handles.push(Arc::clone(&file.handle));
+        }
+        let id = self.desk.begin(places.clone());
+        let job = Job::new(Lane::Read, move || {
+            let pieces = places.iter().zip(&handles).map(|(place, handle)| read_place(&**handle, *place)).collect();
+            JobDone { what: Outcome::Read { id, pieces } }
+        });
+        (id, Some(job))
+    }
+}
+
+fn place(extent: &Extent) -> Place {
+    Place { source: Source::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize }
+}
+
+fn chunk(extent: &Extent, units: Bytes) -> Chunk {
+    Chunk {
+        first: extent.first,
+        last: extent.last(),
+        count: extent.count,
+        time_max: extent.time_max,
+        format: extent.format,
+        units,
+    }
+}
+
+// The extents a request asks for: the first whole, even when it is too large or reaches over the end asked for (storage
+// cannot cut units); the others only as far as they fit.
+fn wanted<'e>(extents: impl Iterator<Item = &'e Extent>, request: &ReadRequest) -> impl Iterator<Item = &'e Extent> {
+    let (until, bytes_max) = (request.until, request.bytes_max);
+    let mut total = 0usize;
+    extents.enumerate().map_while(move |(at, extent)| {
+        total = total.saturating_add(extent.bytes as usize);
+        let fits = extent.first < until && (at == 0 || (extent.last() < until && total <= bytes_max));
+        fits.then_some(extent)
+    })
+}

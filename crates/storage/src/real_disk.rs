@@ -1,0 +1,167 @@
+//! The disk of the operating system: a folder on a mounted volume. Used by the server; tests mostly use the simulated
+//! one. It retries interrupted calls and finishes short ones, and does nothing else on its own.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Disk, DiskFile};
+
+/// A data folder.
+#[derive(Debug)]
+pub struct RealDisk {
+    folder: PathBuf,
+    // The lock lives as long as the open file does; the kernel lets go of it when the process dies.
+    held: Mutex<Option<File>>,
+}
+
+impl RealDisk {
+    /// The disk of `folder`, which is made when it is not there.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new(folder: &Path) -> io::Result<RealDisk> {
+        fs::create_dir_all(folder)?;
+        Ok(RealDisk { folder: folder.to_path_buf(), held: Mutex::new(None) })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.path(name);
+        if create && let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let file = File::options().read(true).write(true).create(create).truncate(false).open(path)?;
+        Ok(Arc::new(RealFile { file }))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.path(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            // A name that is not UTF-8 is none of ours.
+            if entry.file_type()?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        File::open(self.path(folder))?.sync_all()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let volume = rustix::fs::statvfs(&self.folder)?;
+        Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        let file = File::options().create(true).truncate(false).write(true).open(self.path("lock"))?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        Ok(())
+    }
+}
+
+struct RealFile {
+    file: File,
+}
+
+impl DiskFile for RealFile {
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, at + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_now(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        use rustix::io::{Errno, ReadWriteFlags};
+        let wanted = buffer.len();
+        let mut done = 0;
+        while done < wanted {
+            let Some(rest) = buffer.get_mut(done..) else { break };
+            let slices = &mut [io::IoSliceMut::new(rest)];
+            match rustix::io::preadv2(self.file.as_fd(), slices, at + done as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return Ok(Some(done)),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                // Not in memory, or a file system that cannot say: let the pool read it.
+                Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(done))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read_now(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let _ = self.file.as_fd();
+        Ok(None) // no call asks without waiting: the pool reads it
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        use rustix::io::Errno;
+        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes),
+            other => Ok(other?),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+}
