@@ -1,0 +1,88 @@
+//! What the driver counts at each door and `/metrics` shows. Written by the data thread alone, readable from anywhere.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of all doors.
+#[derive(Debug, Default)]
+pub struct Counters {
+    doors: Vec<Door>,
+}
+
+#[derive(Debug)]
+struct Door {
+    name: &'static str,
+    accepted: AtomicU64,
+    closed: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// One door's counts as they stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoorCounts {
+    /// The door's name.
+    pub name: &'static str,
+    /// Connections open now.
+    pub open: u64,
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Bytes received since the start.
+    pub received_bytes: u64,
+    /// Bytes sent since the start.
+    pub sent_bytes: u64,
+}
+
+impl Counters {
+    /// Counts of the doors of these names.
+    #[must_use]
+    pub fn new(doors: impl IntoIterator<Item = &'static str>) -> Counters {
+        let door = |name| Door {
+            name,
+            accepted: AtomicU64::default(),
+            closed: AtomicU64::default(),
+            received_bytes: AtomicU64::default(),
+            sent_bytes: AtomicU64::default(),
+        };
+        Counters { doors: doors.into_iter().map(door).collect() }
+    }
+
+    fn add(&self, door: usize, count: u64, pick: impl Fn(&Door) -> &AtomicU64) {
+        if let Some(door) = self.doors.get(door) {
+            pick(door).fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection came by the door at this place.
+    pub fn opened(&self, door: usize) {
+        self.add(door, 1, |door| &door.accepted);
+    }
+
+    /// A connection went.
+    pub fn closed(&self, door: usize) {
+        self.add(door, 1, |door| &door.closed);
+    }
+
+    /// Bytes came in.
+    pub fn received(&self, door: usize, bytes: u64) {
+        self.add(door, bytes, |door| &door.received_bytes);
+    }
+
+    /// Bytes went out.
+    pub fn sent(&self, door: usize, bytes: u64) {
+        self.add(door, bytes, |door| &door.sent_bytes);
+    }
+
+    /// All counts.
+    pub fn read(&self) -> impl Iterator<Item = DoorCounts> + '_ {
+        self.doors.iter().map(|door| {
+            let accepted = door.accepted.load(Ordering::Relaxed);
+            DoorCounts {
+                name: door.name,
+                open: accepted.saturating_sub(door.closed.load(Ordering::Relaxed)),
+                accepted,
+                received_bytes: door.received_bytes.load(Ordering::Relaxed),
+                sent_bytes: door.sent_bytes.load(Ordering::Relaxed),
+            }
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! One connection: a socket, its session, what has arrived and what waits to leave. It knows when it may read and
+//! write; who comes next is the driver's business.
+
+use std::io::{self, IoSlice, Write as _};
+use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use broker::{Broker, Cx, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Session, SessionId};
+use mio::net::TcpStream;
+use model::{Mono, Now};
+
+use super::input::{InputBuffer, Pool};
+
+/// Bytes read from one connection before others have their turn.
+pub const READ_BYTES_PER_TURN: usize = 256 << 10;
+
+/// Bytes written to one connection before others have their turn.
+const WRITE_BYTES_PER_TURN: usize = 4 << 20;
+
+/// More unconsumed bytes than any tongue's largest frame: a session that lets so much pile up has lost its way.
+const INPUT_BYTES_MAX: usize = 256 << 20;
+
+/// Pieces of output in one system call.
+const PIECES_PER_WRITE: usize = 64;
+
+/// Why a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The peer hung up, or the network did.
+    Peer,
+    /// The session said goodbye and everything is sent.
+    Done,
+    /// The session panicked: a mistake of ours.
+    Panic,
+    /// The session consumed nothing of an enormous input.
+    Flood,
+}
+
+/// On which of the driver's lists a connection stands, so that it stands there once.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// To be read.
+    pub read: bool,
+    /// To be written.
+    pub write: bool,
+    /// Waits for progress.
+    pub progress: bool,
+}
+
+/// A connection.
+pub struct Connection {
+    /// Its session's id.
+    pub id: SessionId,
+    /// The place of its door in the driver's list.
+    pub door: usize,
+    /// Lists it stands on.
+    pub listed: Listed,
+    /// The entry in the driver's deadlines.
+    pub scheduled: Option<Mono>,
+    /// When it is closed even though bytes are still on their way.
+    pub linger_until: Option<Mono>,
+    /// The socket.
+    pub stream: TcpStream,
+    session: Option<Box<dyn Session>>,
+    input: InputBuffer,
+    out: Outbox,
+    /// The socket may have bytes for us: true until a read says otherwise.
+    readable: bool,
+    /// The socket may take bytes: true until a write says otherwise.
+    writable: bool,
+    /// The peer will send no more. A short read no longer means that there is nothing behind it.
+    half_closed: bool,
+    /// All that the peer sent has been read.
+    ended: bool,
+    /// The session left what waits because it lacks the rest of a frame.
+    starved: bool,
+    /// More than [`OUTPUT_ROOM_BYTES`] were queued: the session will be told of room.
+    crowded: bool,
+    /// The session panicked.
+    broken: bool,
+}
+
+/// What a reading turn works with.
+pub struct Reading<'a> {
+    /// The core.
+    pub broker: &'a mut Broker,
+    /// What time it is.
+    pub now: Now,
+    /// Where bytes are read to while a connection has none waiting.
+    pub scratch: &'a mut Vec<u8>,
+    /// Emptied buffers.
+    pub pool: &'a mut Pool,
+    /// Counts what was read.
+    pub received: &'a mut u64,
+}
+
+impl Connection {
+    /// A connection just accepted.
+    pub fn new(id: SessionId, door: usize, stream: TcpStream, session: Box<dyn Session>) -> Connection {
+        Connection {
+            id,
+            door,
+            listed: Listed::default(),
+            scheduled: None,
+            linger_until: None,
+            stream,
+            session: Some(session),
+            input: InputBuffer::default(),
+            out: Outbox::default(),
+            readable: true,
+            writable: true,
+            half_closed: false,
+            ended: false,
+            starved: false,
+            crowded: false,
+            broken: false,
+        }
+    }
+
+    /// What the socket reports.
+    pub fn note(&mut self, event: &mio::event::Event) {
+        self.readable |= event.is_readable() || event.is_read_closed();
+        self.writable |= event.is_writable() || event.is_error();
+        self.half_closed |= event.is_read_closed();
+    }
+
+    /// Gives the session an input other than bytes.
+    pub fn tell(&mut self, input: Input<'_>, broker: &mut Broker, now: Now) {
+        self.hand(input, broker, now);
+    }
+
+    fn hand(&mut self, input: Input<'_>, broker: &mut Broker, now: Now) -> usize {
+        let Some(session) = self.session.as_mut().filter(|_| !self.broken) else {
+            return 0;
+        };
+        let mut cx = Cx { broker, now, out: &mut self.out };
+        // A mistake in one session must not end the others. What it did to the core by then stands.
+        let handled = catch_unwind(AssertUnwindSafe(|| session.handle(input, &mut cx)));
+        self.crowded |= self.out.queued_bytes() > OUTPUT_ROOM_BYTES;
+        handled.unwrap_or_else(|_| {
+            self.broken = true;
+            0
+        })
+    }
+
+    /// The last input: the peer is gone, or will hear no more.
+    pub fn close_session(&mut self, broker: &mut Broker, now: Now) {
+        self.hand(Input::Closed, broker, now);
+        if self.session.take().is_some() {
+            broker.session_closed(self.id, now);
+        }
+    }
+
+    /// Whether its session is still there (else only the last bytes drain).
+    pub fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// When its session wants to be woken.
+    pub fn deadline(&self) -> Option<Mono> {
+        let session = self.session.as_ref().and_then(|session| session.deadline());
+        session.into_iter().chain(self.linger_until).min()
+    }
+
+    /// Whether its session wants to be woken now.
+    pub fn is_due(&self, now: Mono) -> bool {
+        self.session.as_ref().and_then(|session| session.deadline()).is_some_and(|at| at <= now)
+    }
+
+    /// Whether its session holds replies back.
+    pub fn awaits_progress(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.awaits_progress())
+    }
+
+    /// Whether there are bytes that the session would take now.
+    pub fn can_read(&self) -> bool {
+        let news = self.readable || !(self.input.is_empty() || self.starved);
+        news && (self.session.is_none() || self.takes_input())
+    }
+
+    /// Whether there are bytes that the socket would take now, or a goodbye to be carried out.
+    pub fn can_write(&self) -> bool {
+        (self.writable && self.out.queued_bytes() > 0) || (self.out.is_closing() && self.session.is_some())
+    }
+
+    fn takes_input(&self) -> bool {
+        !self.broken
+            && !self.out.is_closing()
+            && self.out.queued_bytes() <= OUTPUT_BYTES_MAX
+            && self.session.as_ref().is_some_and(|session| session.wants_input())
+    }
+
+    /// Why the connection must end now, if so.
+    pub fn end(&self) -> Option<End> {
+        if self.broken {
+            return Some(End::Panic);
+        }
+        if self.input.waiting().len() > INPUT_BYTES_MAX {
+            return Some(End::Flood);
+        }
+        let Some(session) = self.session.as_ref() else {
+            return self.ended.then_some(End::Done);
+        };
+        // A peer that has only closed its sending side still gets the answers that are on their way.
+        let answers_left = self.out.queued_bytes() > 0 || session.awaits_progress() || !session.wants_input();
+        (self.ended && !answers_left).then_some(End::Peer)
+    }
+
+    /// Whether the peer has closed its side (answers may still be on their way).
+    pub fn is_half_closed(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the session has said goodbye.
+    pub fn is_closing(&self) -> bool {
+        self.out.is_closing()
+    }
+
+    /// Whether everything is sent and the session has said goodbye.
+    pub fn is_finished(&self) -> bool {
+        self.out.is_closing() && self.out.queued_bytes() == 0
+    }
+
+    /// Says to the peer that nothing more comes, and goes on reading (to nowhere) until it hangs up: closing a socket
+    /// with unread bytes would reset it and could take our last words with it.
+    pub fn shut_down(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write); // the peer may be gone already
+        self.readable = true;
+        self.input = InputBuffer::default();
+    }
+
+    /// Reads what there is, within the turn's bound, and hands it to the session.
+    ///
+    /// # Errors
+    /// The network's: the connection is dead.
+    pub fn read(&mut self, with: &mut Reading<'_>) -> io::Result<()> {
+        if self.session.is_none() {
+            return self.discard(with);
+        }
+        let mut budget = READ_BYTES_PER_TURN;
+        self.offer_waiting(with);
+        while self.readable && budget > 0 && self.takes_input() {
+            let waiting = self.input.is_empty();
+            let room = if waiting { with.scratch.capacity() } else { budget };
+            let read = if waiting {
+                with.scratch.clear();
+                rustix::io::read(&self.stream, rustix::buffer::spare_capacity(with.scratch)).map_err(io::Error::from)
+            } else {
+                self.input.fill(&self.stream, room, with.pool)
+            };
+            let Some(count) = self.note_read(read)? else { break };
+            *with.received += count as u64;
+            budget = budget.saturating_sub(count);
+            if waiting && count < room {
+                self.readable = self.half_closed;
+            }
+            if waiting {
+                self.offer_scratch(with);
+            } else {
+                self.starved = false;
+                self.offer_waiting(with);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes came; `None` when there are no more now.
+    fn note_read(&mut self, read: io::Result<usize>) -> io::Result<Option<usize>> {
+        match read {
+            Ok(0) => {
+                self.ended = true;
+                self.readable = false;
+                Ok(None)
+            }
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn offer_scratch(&mut self, with: &mut Reading<'_>) {
+        let mut done = 0;
+        loop {
+            let rest = with.scratch.get(done..).unwrap_or_default();
+            if rest.is_empty() || !self.takes_input() {
+                break;
+            }
+            let consumed = self.hand(Input::Bytes(rest), with.broker, with.now).min(rest.len());
+            done += consumed;
+            self.starved = consumed == 0;
+            if consumed == 0 {
+                break;
+            }
+        }
+        self.input.keep(with.scratch.get(done..).unwrap_or_default(), with.pool);
+    }
+
+    fn offer_waiting(&mut self, with: &mut Reading<'_>) {
+        while !self.input.is_empty() && !self.starved && self.takes_input() {
+            // Taken out for the call: the session and its input are borrowed at once.
+            let mut input = std::mem::take(&mut self.input);
+            let consumed = self.hand(Input::Bytes(input.waiting()), with.broker, with.now);
+            input.consume(consumed, with.pool);
+            self.input = input;
+            self.starved = consumed == 0;
+        }
+    }
+
+    fn discard(&mut self, with: &mut Reading<'_>) -> io::Result<()> {
+        let mut budget = READ_BYTES_PER_TURN;
+        while self.readable && budget > 0 {
+            with.scratch.clear();
+            let read = rustix::io::read(&self.stream, rustix::buffer::spare_capacity(with.scratch));
+            match self.note_read(read.map_err(io::Error::from))? {
+                Some(count) => budget = budget.saturating_sub(count),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, within the turn's bound; answers how many bytes left.
+    ///
+    /// # Errors
+    /// The network's: the connection is dead.
+    pub fn write(&mut self) -> io::Result<usize> {
+        let mut sent = 0;
+        while self.writable && sent < WRITE_BYTES_PER_TURN {
+            let pieces = self.out.pieces();
+            if pieces.is_empty() {
+                break;
+            }
+            let mut slices = [IoSlice::new(&[]); PIECES_PER_WRITE];
+            let mut offered = 0;
+            for (slice, piece) in slices.iter_mut().zip(pieces) {
+                *slice = IoSlice::new(piece);
+                offered += piece.len();
+            }
+            let count = pieces.len().min(PIECES_PER_WRITE);
+            match self.stream.write_vectored(slices.get(..count).unwrap_or_default()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.out.sent(count);
+                    sent += count;
+                    // A short write means a full socket; the kernel reports when there is room (epoll(7)).
+                    self.writable = count == offered;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Whether the session is to be told that there is room again; true once for each time it was crowded.
+    pub fn has_room(&mut self) -> bool {
+        let room = self.crowded && self.out.queued_bytes() <= OUTPUT_ROOM_BYTES;
+        if room {
+            self.crowded = false;
+        }
+        room && self.session.is_some()
+    }
+}

@@ -1,0 +1,96 @@
+//! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two for long work.
+//! They take jobs from a channel and put outcomes into another, ringing the data thread's bell. They know nothing of
+//! what a job does.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use broker::{Job, JobDone};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use mio::Waker;
+use storage::job::Lane;
+
+/// Threads by lane. One for syncs: a second could only wait for the same disk.
+const THREADS: [(Lane, &str, usize); 3] = [(Lane::Sync, "sync", 1), (Lane::Read, "read", 2), (Lane::Work, "work", 2)];
+
+/// All threads beside the data thread.
+pub struct Pools {
+    sync: Sender<Job>,
+    read: Sender<Job>,
+    work: Sender<Job>,
+    done: Receiver<JobDone>,
+    running: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pools {
+    /// Starts the threads; `bell` is rung for every outcome.
+    ///
+    /// # Errors
+    /// The operating system's, when it has no more threads to give.
+    pub fn start(bell: &Arc<Waker>) -> io::Result<Pools> {
+        let (done_in, done) = unbounded();
+        let mut threads = Vec::new();
+        let mut senders = Vec::new();
+        for (_, name, count) in THREADS {
+            let (sender, jobs) = unbounded();
+            for _ in 0..count {
+                let (jobs, done, bell) = (jobs.clone(), done_in.clone(), Arc::clone(bell));
+                let thread = std::thread::Builder::new().name(name.to_owned());
+                threads.push(thread.spawn(move || serve(&jobs, &done, &bell))?);
+            }
+            senders.push(sender);
+        }
+        let [sync, read, work] = <[_; 3]>::try_from(senders).map_err(|_| io::Error::other("three lanes"))?;
+        Ok(Pools { sync, read, work, done, running: 0, threads })
+    }
+
+    /// Hands a job to its lane.
+    pub fn run(&mut self, job: Job) {
+        let lane = match job.lane() {
+            Lane::Sync => &self.sync,
+            Lane::Read => &self.read,
+            Lane::Work => &self.work,
+        };
+        // The threads live as long as this sender: a job cannot be refused.
+        if lane.send(job).is_ok() {
+            self.running += 1;
+        }
+    }
+
+    /// An outcome, if there is one.
+    pub fn done(&mut self) -> Option<JobDone> {
+        let done = self.done.try_recv().ok()?;
+        self.running -= 1;
+        Some(done)
+    }
+
+    /// Whether jobs are still out.
+    pub fn is_idle(&self) -> bool {
+        self.running == 0
+    }
+
+    /// Lets the threads end after the jobs they have, and waits for them.
+    pub fn join(self) {
+        drop((self.sync, self.read, self.work));
+        for thread in self.threads {
+            let _ = thread.join(); // a thread that panicked has ended the process already
+        }
+    }
+}
+
+fn serve(jobs: &Receiver<Job>, done: &Sender<JobDone>, bell: &Waker) {
+    for job in jobs {
+        // A job that panics leaves its caller waiting for ever (a sync that never comes): better to end at once and
+        // recover, as after a kill.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        let Ok(outcome) = outcome else {
+            tracing::error!("a background job panicked: the server ends so that the next start can recover");
+            std::process::abort();
+        };
+        if done.send(outcome).is_err() || bell.wake().is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! One turn of the driver, step by step.
+
+use std::time::Duration;
+
+use broker::{Input, Peer, SessionId};
+use mio::{Events, Interest, Token};
+
+use super::connection::{Connection, End, Reading};
+use super::listeners::{Accepted, accept};
+use super::{BELL, Driver, STOP_GRACE};
+
+/// Connections accepted at one door before others have their turn.
+const ACCEPTS_PER_TURN: usize = 128;
+
+/// Rounds of "end the core's turn, hand out what came of it" in one turn of the driver.
+const ROUNDS_PER_TURN: usize = 16;
+
+/// Events handed out in one round.
+const EVENTS_PER_ROUND: usize = 100_000;
+
+/// With no descriptors left, accepting is tried again after so long.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// A peer that neither reads our last words nor hangs up is cut off after so long.
+const LINGER: Duration = Duration::from_secs(5);
+
+impl Driver {
+    pub(super) fn turn(&mut self, events: &Events) {
+        self.more = false;
+        self.begin_stop();
+        for event in events {
+            self.note(event);
+        }
+        self.take_outcomes();
+        self.accept_waiting();
+        self.read_listed();
+        self.fire_deadlines();
+        for _ in 0..ROUNDS_PER_TURN {
+            self.end_core_turn();
+            let told = self.tell_progress() | self.tell_events() | self.write_listed();
+            if !told {
+                return;
+            }
+        }
+        self.more = true;
+    }
+
+    fn note(&mut self, event: &mio::event::Event) {
+        match event.token() {
+            BELL => {}
+            Token(at) if at <= self.listeners.len() => self.accepting.push(at - 1),
+            Token(id) => {
+                let id = SessionId(id as u64);
+                let Some(connection) = self.connections.get(id) else { return };
+                connection.note(event);
+                self.after(id);
+            }
+        }
+    }
+
+    fn take_outcomes(&mut self) {
+        while let Some(done) = self.pools.done() {
+            self.broker.complete(done, self.now);
+        }
+    }
+
+    fn accept_waiting(&mut self) {
+        if self.accept_again.is_some_and(|at| at > self.now.mono) || self.stop_at.is_some() {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.accepting);
+        if self.accept_again.take().is_some() {
+            waiting = (0..self.listeners.len()).collect();
+        }
+        for at in waiting {
+            if !self.accept_at(at) {
+                self.accepting.push(at);
+                self.more |= self.accept_again.is_none();
+            }
+        }
+    }
+
+    /// Whether nobody waits there any more.
+    fn accept_at(&mut self, at: usize) -> bool {
+        let Some(listener) = self.listeners.get(at) else { return true };
+        let door = listener.door;
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(listener) = self.listeners.get(at) else { return true };
+            match accept(&listener.socket) {
+                Accepted::Nobody => return true,
+                Accepted::Gone => {}
+                Accepted::Exhausted(error) => {
+                    tracing::error!(
+                        "no more connections can be accepted ({error}): raise the limit of open files, or close some"
+                    );
+                    self.accept_again = Some(self.now.mono.plus(ACCEPT_PAUSE));
+                    return false;
+                }
+                Accepted::Peer(stream, remote, local) => {
+                    self.add(door, stream, remote, local);
+                }
+            }
+        }
+        false
+    }
+
+    fn add(
+        &mut self,
+        door: usize,
+        mut stream: mio::net::TcpStream,
+        remote: std::net::SocketAddr,
+        local: std::net::SocketAddr,
+    ) {
+        let Some(plan) = self.plans.get(door) else { return };
+        let Some(tongue) = self.tongues.get(plan.tongue) else { return };
+        let registry = self.poll.registry();
+        let mut registered = Ok(());
+        let id = self.connections.insert(|id| {
+            registered = registry.register(&mut stream, Token(id.0 as usize), Interest::READABLE | Interest::WRITABLE);
+            let session = tongue.session(plan.name, Peer { session: id, remote, local });
+            Connection::new(id, door, stream, session)
+        });
+        self.counters.opened(door);
+        tracing::debug!(door = plan.name, session = id.0, %remote, "connected");
+        if let Err(error) = registered {
+            tracing::error!("a connection cannot be watched: {error}");
+            self.remove(id);
+            return;
+        }
+        self.after(id);
+    }
+
+    fn read_listed(&mut self) {
+        for id in std::mem::take(&mut self.lists.read) {
+            let Some(connection) = self.connections.get(id) else { continue };
+            connection.listed.read = false;
+            let mut received = 0;
+            let mut with = Reading {
+                broker: &mut self.broker,
+                now: self.now,
+                scratch: &mut self.scratch,
+                pool: &mut self.pool,
+                received: &mut received,
+            };
+            let read = connection.read(&mut with);
+            self.counters.received(connection.door, received);
+            match read {
+                Ok(()) => self.after(id),
+                Err(_) => self.remove(id),
+            }
+        }
+    }
+
+    fn fire_deadlines(&mut self) {
+        let mono = self.now.mono;
+        while let Some((at, id)) = self.deadlines.due(mono) {
+            let Some(connection) = self.connections.get(id) else { continue };
+            if connection.scheduled != Some(at) {
+                continue; // replaced by an earlier one that has fired already
+            }
+            connection.scheduled = None;
+            if connection.linger_until.is_some_and(|until| until <= mono) {
+                self.remove(id);
+                continue;
+            }
+            if connection.is_due(mono) {
+                connection.tell(Input::Tick, &mut self.broker, self.now);
+            }
+            self.after(id);
+        }
+        if self.broker.deadline().is_some_and(|at| at <= mono) {
+            self.broker.tick(self.now);
+        }
+    }
+
+    fn end_core_turn(&mut self) {
+        self.broker.end_turn(self.now);
+        while let Some(job) = self.broker.next_job() {
+            self.pools.run(job);
+        }
+    }
+
+    fn tell_progress(&mut self) -> bool {
+        let state = (self.broker.progress(), self.broker.failure().is_some());
+        if state == self.told {
+            return false;
+        }
+        self.told = state;
+        let waiting = std::mem::take(&mut self.lists.progress);
+        let any = !waiting.is_empty();
+        for id in waiting {
+            let Some(connection) = self.connections.get(id) else { continue };
+            connection.listed.progress = false;
+            if connection.awaits_progress() {
+                connection.tell(Input::Progress, &mut self.broker, self.now);
+            }
+            self.after(id);
+        }
+        any
+    }
+
+    fn tell_events(&mut self) -> bool {
+        let mut told = 0;
+        while told < EVENTS_PER_ROUND {
+            let Some((id, event)) = self.broker.next_event() else { break };
+            told += 1;
+            let Some(connection) = self.connections.get(id) else { continue };
+            connection.tell(Input::Event(event), &mut self.broker, self.now);
+            self.after(id);
+        }
+        told > 0
+    }
+
+    /// Writes; answers whether a session was told of room and may have worked.
+    fn write_listed(&mut self) -> bool {
+        let mut told = false;
+        for id in std::mem::take(&mut self.lists.write) {
+            let Some(connection) = self.connections.get(id) else { continue };
+            connection.listed.write = false;
+            match connection.write() {
+                Ok(sent) => self.counters.sent(connection.door, sent as u64),
+                Err(_) => {
+                    self.remove(id);
+                    continue;
+                }
+            }
+            if connection.has_room() {
+                connection.tell(Input::Room, &mut self.broker, self.now);
+                told = true;
+            }
+            self.after(id);
+        }
+        told
+    }
+
+    /// Puts a connection on the lists where its state now belongs, or ends it. To be called whenever it was touched.
+    fn after(&mut self, id: SessionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        if let Some(end) = connection.end() {
+            self.log_end(id, end);
+            self.remove(id);
+            return;
+        }
+        if connection.is_finished() && connection.has_session() {
+            connection.close_session(&mut self.broker, self.now);
+            connection.shut_down();
+        }
+        let leaves = connection.is_half_closed() || !connection.has_session() || connection.is_closing();
+        if leaves && connection.linger_until.is_none() {
+            connection.linger_until = Some(self.now.mono.plus(LINGER));
+        }
+        let (deadline, listed) = (connection.deadline(), &mut connection.scheduled);
+        self.deadlines.schedule(id, deadline, listed);
+        if connection.can_read() && !std::mem::replace(&mut connection.listed.read, true) {
+            self.lists.read.push(id);
+        }
+        if connection.can_write() && !std::mem::replace(&mut connection.listed.write, true) {
+            self.lists.write.push(id);
+        }
+        if connection.awaits_progress() && !std::mem::replace(&mut connection.listed.progress, true) {
+            self.lists.progress.push(id);
+        }
+    }
+
+    fn log_end(&self, id: SessionId, end: End) {
+        match end {
+            End::Panic => tracing::error!(session = id.0, "a session panicked; its connection is closed"),
+            End::Flood => tracing::warn!(session = id.0, "closed: the peer sent a frame that does not end"),
+            End::Peer | End::Done => tracing::debug!(session = id.0, ?end, "disconnected"),
+        }
+    }
+
+    fn remove(&mut self, id: SessionId) {
+        let Some(mut connection) = self.connections.remove(id) else { return };
+        connection.close_session(&mut self.broker, self.now);
+        let _ = self.poll.registry().deregister(&mut connection.stream); // closing it does the same
+        self.counters.closed(connection.door);
+        self.more = true; // what it held in the core may have gone to others
+        if self.accept_again.is_some() {
+            self.accept_again = Some(self.now.mono);
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if self.stop_at.is_some() || !self.stop.asked.load(std::sync::atomic::Ordering::Acquire) {
+            return;
+        }
+        self.stop_at = Some(self.now.mono.plus(STOP_GRACE));
+        self.listeners.clear();
+        for id in self.connections.ids() {
+            if let Some(connection) = self.connections.get(id) {
+                connection.tell(Input::Stopping, &mut self.broker, self.now);
+            }
+            self.after(id);
+        }
+        self.more = true;
+    }
+}
