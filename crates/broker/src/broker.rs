@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 
-use model::{Formats, Now};
-use storage::{Disk, Progress, StorageError};
+use model::{Formats, LogId, Mono, Now, Offset};
+use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncPolicy};
 
-use crate::group::LedgerCodec;
-use crate::{BrokerError, Event, Job, JobDone, SessionId};
+use crate::core::Core;
+use crate::group::{Coordinator, LedgerCodec};
+use crate::queue::Queues;
+use crate::{BrokerError, Event, Job, JobDone, SessionId, state};
+
+/// Snapshots committed in one turn: they can be long, and nobody waits for them.
+const SNAPSHOTS_PER_TURN: usize = 4;
 
 /// Settings of the core.
 #[derive(Clone, Debug, Default)]
@@ -17,9 +22,17 @@ pub struct Options {
 }
 
 /// One shard: the core on one journal. All calls are made from its data thread.
-pub struct Broker {}
+pub struct Broker {
+    /// What all parts stand on. Parts are handed this, never the broker.
+    pub(crate) core: Core,
+    /// Consumer groups.
+    pub(crate) groups: Coordinator,
+    /// Queues, exchanges and bindings.
+    pub(crate) queues: Queues,
+    /// Watermarks that have just moved; kept for its memory.
+    pub(crate) moved: Vec<(LogId, Offset)>,
+}
 
-#[allow(unused_variables, clippy::needless_pass_by_value)]
 impl Broker {
     /// Opens the storage and brings back everything in it.
     ///
@@ -32,66 +45,146 @@ impl Broker {
         ledger: Box<dyn LedgerCodec>,
         now: Now,
     ) -> Result<Broker, BrokerError> {
-        unimplemented!()
+        crate::open::open(disk, options, formats, ledger, now)
     }
 
     /// Ends a turn: one write; moves watermarks; makes events for whoever waits. Call again while events lead to work.
     pub fn end_turn(&mut self, now: Now) {
-        unimplemented!()
+        self.core.now = now;
+        self.queues.before_flush(&mut self.core);
+        self.rewrite_ledger();
+        self.snapshots();
+        if let Err(why) = self.core.storage.flush() {
+            self.core.failed(&why);
+        }
+        self.progressed();
     }
 
     /// The next event for a session, if any.
     pub fn next_event(&mut self) -> Option<(SessionId, Event)> {
-        unimplemented!()
+        self.core.events.pop()
     }
 
     /// The next job for another thread, if any.
     pub fn next_job(&mut self) -> Option<Job> {
-        unimplemented!()
+        if let Some(job) = self.core.users.jobs.pop_front() {
+            return Some(job);
+        }
+        self.core.storage.next_job().map(Job::Storage)
     }
 
     /// Takes back the outcome of a job.
     pub fn complete(&mut self, done: JobDone, now: Now) {
-        unimplemented!()
+        self.core.now = now;
+        match done {
+            JobDone::Storage(done) => match self.core.storage.complete(done) {
+                Ok(Completed::Progress) => self.progressed(),
+                Ok(Completed::Read(read)) => {
+                    self.core.partitions.read_ready(read, &mut self.core.events);
+                    self.queues.read_ready(&mut self.core, read);
+                }
+                Ok(Completed::Nothing) => {}
+                Err(why) => self.core.failed(&why),
+            },
+            JobDone::User(done) => self.core.user_done(done),
+        }
     }
 
     /// When [`Broker::tick`] must be called at the latest.
     #[must_use]
-    pub fn deadline(&self) -> Option<model::Mono> {
-        unimplemented!()
+    pub fn deadline(&self) -> Option<Mono> {
+        let parts = [self.core.deadline(), self.groups.deadline(), self.queues.deadline()];
+        parts.into_iter().flatten().min()
     }
 
     /// Time has passed: session time-outs, rebalances.
     pub fn tick(&mut self, now: Now) {
-        unimplemented!()
+        self.core.tick(now);
+        self.groups.tick(&mut self.core, now);
+        self.queues.tick(&mut self.core, now);
     }
 
     /// How far the journal has come.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        unimplemented!()
+        self.core.storage.progress()
     }
 
     /// Why storage takes no more, if so: replies held back must become errors.
     #[must_use]
     pub fn failure(&self) -> Option<&StorageError> {
-        unimplemented!()
+        self.core.failure.as_ref().or_else(|| self.core.storage.failure())
     }
 
     /// The formats of all tongues.
     #[must_use]
     pub fn formats(&self) -> &Arc<Formats> {
-        unimplemented!()
+        &self.core.formats
     }
 
     /// Everything that a session held is released: watches, consumers (unsettled messages go back), exclusive queues.
     pub fn session_closed(&mut self, session: SessionId, now: Now) {
-        unimplemented!()
+        self.core.now = now;
+        self.core.partitions.session_closed(session);
+        self.groups.session_closed(&mut self.core, session, now);
+        self.queues.session_closed(&mut self.core, session, now);
     }
 
     /// The cluster's id: 22 characters.
     #[must_use]
     pub fn cluster_id(&self) -> &str {
-        unimplemented!()
+        &self.core.catalog.get().cluster_id
+    }
+
+    /// Storage has come further: watermarks move, and those who wait for them are told.
+    fn progressed(&mut self) {
+        if self.failure().is_some() {
+            return;
+        }
+        let mut moved = std::mem::take(&mut self.moved);
+        self.core.advance(&mut moved);
+        for (log, watermark) in moved.drain(..) {
+            self.queues.log_moved(&mut self.core, log, watermark);
+        }
+        self.moved = moved;
+        self.queues.after_flush(&mut self.core);
+    }
+
+    /// Commits the snapshots that storage asks for.
+    fn snapshots(&mut self) {
+        for _ in 0..SNAPSHOTS_PER_TURN {
+            let Some(owner) = self.core.storage.wants_snapshot() else {
+                return;
+            };
+            let snapshot = match owner.kind {
+                state::CURSOR => Ok(self.queues.snapshot(owner)),
+                _ => self.core.snapshot(owner),
+            };
+            let stored = snapshot.and_then(|snapshot| {
+                let change = snapshot.as_deref().map_or(StateChange::Drop, StateChange::Snapshot);
+                let batch = Batch { state: &[(owner, change)], ..Batch::default() };
+                Ok(self.core.storage.commit(&batch, SyncPolicy::None)?)
+            });
+            if let Err(why) = stored {
+                tracing::warn!(%why, ?owner, "a snapshot could not be stored now");
+                return;
+            }
+        }
+    }
+
+    /// Writes partitions of the offsets topic again that hold much more than is still valid.
+    fn rewrite_ledger(&mut self) {
+        for partition in self.core.ledger_overgrown() {
+            let Some(live) = self.groups.ledger_count(partition) else {
+                continue;
+            };
+            if !self.core.ledger_outgrows(partition, live) {
+                continue;
+            }
+            let entries = self.groups.ledger_entries(partition);
+            if let Err(why) = self.core.rewrite_ledger(partition, &entries) {
+                tracing::warn!(%why, partition, "the offsets topic could not be shortened now");
+            }
+        }
     }
 }

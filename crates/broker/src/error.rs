@@ -98,3 +98,13 @@ pub enum BrokerError {
     #[error(transparent)]
     Format(#[from] FormatError),
 }
+
+impl From<cluster::MetaError> for BrokerError {
+    fn from(why: cluster::MetaError) -> BrokerError {
+        match why {
+            cluster::MetaError::Exists { kind, name } => BrokerError::Exists { kind, name },
+            cluster::MetaError::Missing { kind, name } => BrokerError::Missing { kind, name },
+            cluster::MetaError::LogReused(_) => BrokerError::Invalid(why.to_string()),
+        }
+    }
+}

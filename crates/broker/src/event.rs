@@ -23,6 +23,8 @@ pub enum Event {
     Synced(CallId, Result<Synced, GroupError>),
     /// The answer to a login.
     Login(CallId, Result<Principal, LoginError>),
+    /// The answer to [`crate::Broker::put_user`]: hold the reply back until synced up to here.
+    UserStored(CallId, Result<storage::Lsn, crate::BrokerError>),
     /// Messages for a consumer of a queue, in order.
     Deliver(ConsumerId, Vec<Delivery>),
     /// A `get` that had to wait for the disk can be asked again.

@@ -2,23 +2,22 @@
 
 use storage::job::Lane;
 
-use crate::user::LoginError;
-use crate::{CallId, SessionId};
+use crate::user::UserDone;
 
 /// One piece of work for another thread.
 pub enum Job {
     /// Storage's.
     Storage(storage::Job),
-    /// A password to check.
-    Login(Box<dyn FnOnce() -> JobDone + Send>),
+    /// A password to check or to hash.
+    User(Box<dyn FnOnce() -> JobDone + Send>),
 }
 
 /// Its outcome; opaque to the driver.
 pub enum JobDone {
     /// Storage's.
     Storage(storage::JobDone),
-    /// Whether the password was right.
-    Login(SessionId, CallId, Result<crate::user::Principal, LoginError>),
+    /// A password was checked or hashed.
+    User(UserDone),
 }
 
 impl Job {
@@ -27,7 +26,7 @@ impl Job {
     pub fn lane(&self) -> Lane {
         match self {
             Job::Storage(job) => job.lane,
-            Job::Login(_) => Lane::Work,
+            Job::User(_) => Lane::Work,
         }
     }
 
@@ -36,7 +35,7 @@ impl Job {
     pub fn run(self) -> JobDone {
         match self {
             Job::Storage(job) => JobDone::Storage(job.run()),
-            Job::Login(work) => work(),
+            Job::User(work) => work(),
         }
     }
 }

@@ -4,14 +4,23 @@
 //! It knows nothing of any tongue, socket, thread or clock. Nothing in it waits: what must wait answers with an
 //! [`Lsn`] to hold the reply back for, or comes later as an [`Event`].
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod broker;
+mod catalog;
+mod core;
 pub mod error;
 pub mod event;
+mod events;
 pub mod group;
+mod ids;
 pub mod job;
+mod ledger;
+mod open;
 pub mod partition;
 pub mod queue;
 pub mod routing;
+mod state;
 pub mod tongue;
 pub mod topic;
 pub mod user;

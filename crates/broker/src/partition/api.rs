@@ -3,28 +3,40 @@
 use model::{LogId, Now, Offset, Wall};
 
 use super::{AppendRequest, Appended, Bounds, Fetched, TimeAnswer, Watched};
-use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
+use crate::{Broker, BrokerError, CallId, Event, Lsn, SessionId};
 
-#[allow(unused_variables, clippy::needless_pass_by_value)]
 impl Broker {
     /// Appends units to a partition's log.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`] when there is no such log (any more), [`BrokerError::SequenceGap`],
+    /// [`BrokerError::FencedProducer`], [`BrokerError::Invalid`], [`BrokerError::Storage`] (too large, full, closed).
     pub fn append(&mut self, request: &AppendRequest<'_>, now: Now) -> Result<Appended, BrokerError> {
-        unimplemented!()
+        self.core.now = now;
+        self.core.append(request)
     }
 
     /// A producer id never given before, with epoch 0; or, for a producer that has one, the same id with the next epoch
-
-    /// (a new id when the epochs are used up).
+    /// (a new id when the epochs are used up). The answer is held back until synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::Storage`].
     pub fn init_producer(&mut self, current: Option<(i64, i16)>) -> Result<(i64, i16, Lsn), BrokerError> {
-        unimplemented!()
+        self.core.init_producer(current)
     }
 
     /// Where a log begins and ends for readers.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`].
     pub fn bounds(&self, log: LogId) -> Result<Bounds, BrokerError> {
-        unimplemented!()
+        self.core.bounds(log)
     }
 
     /// Reads a log up to its watermark. `call` is named by [`Event::Readable`] when the disk had to be waited for.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`], [`BrokerError::OutOfRange`], [`BrokerError::Storage`] when the bytes are damaged.
     pub fn fetch(
         &mut self,
         session: SessionId,
@@ -33,22 +45,31 @@ impl Broker {
         from: Offset,
         bytes_max: usize,
     ) -> Result<Fetched, BrokerError> {
-        unimplemented!()
+        self.core.fetch((session, call), log, from, bytes_max)
     }
 
     /// Tells `session` once, by [`Event::Readable`], when one of `logs` gets something new (or is deleted). At once if
-
     /// it has already.
     pub fn watch(&mut self, session: SessionId, call: CallId, logs: &[Watched]) {
-        unimplemented!()
+        let partitions = &mut self.core.partitions;
+        let is_new = |watched: &Watched| partitions.watermark(watched.log).is_none_or(|mark| mark > watched.from);
+        if logs.iter().any(is_new) {
+            partitions.watches.remove(session, call);
+            self.core.events.push(session, Event::Readable(call));
+        } else {
+            partitions.watches.add(session, call, logs);
+        }
     }
 
     /// Forgets a watch.
     pub fn unwatch(&mut self, session: SessionId, call: CallId) {
-        unimplemented!()
+        self.core.partitions.watches.remove(session, call);
     }
 
     /// The first message of `log` whose time is not before `time`, exact to the message, inside compressed units too.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`], [`BrokerError::Storage`], [`BrokerError::Format`].
     pub fn offset_at(
         &mut self,
         session: SessionId,
@@ -56,6 +77,6 @@ impl Broker {
         log: LogId,
         time: Wall,
     ) -> Result<TimeAnswer, BrokerError> {
-        unimplemented!()
+        self.core.offset_at((session, call), log, time)
     }
 }

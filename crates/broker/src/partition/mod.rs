@@ -1,6 +1,15 @@
 //! Partitions: a log, its producers and its watermark, composed; each in a file of its own.
 
 mod api;
+mod append;
+mod fetch;
+mod log;
+mod partitions;
+mod producers;
 mod types;
+mod watch;
+mod watermark;
 
+pub(crate) use partitions::Partitions;
+pub(crate) use producers::Producers;
 pub use types::*;

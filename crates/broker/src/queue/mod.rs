@@ -9,6 +9,8 @@ mod cursor_tests;
 mod ranges;
 #[allow(dead_code)]
 mod record;
+mod queues;
 mod types;
 
+pub(crate) use queues::Queues;
 pub use types::*;

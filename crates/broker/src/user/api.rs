@@ -4,25 +4,30 @@ use model::Name;
 
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
-#[allow(unused_variables, clippy::needless_pass_by_value)]
 impl Broker {
-    /// Checks a password on another thread; the answer comes as [`Event::Login`].
+    /// Checks a password on another thread; the answer comes as [`crate::Event::Login`].
     pub fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
-        unimplemented!()
+        self.core.login(session, call, user, password, from_loopback);
     }
 
-    /// Makes a user or changes the password and tags of one.
-    pub fn put_user(&mut self, name: &Name, password: &str, tags: &[String]) -> Result<Lsn, BrokerError> {
-        unimplemented!()
+    /// Makes a user or changes the password and tags of one. The password is hashed on another thread; the answer comes
+    /// as [`crate::Event::UserStored`].
+    pub fn put_user(&mut self, session: SessionId, call: CallId, name: &Name, password: &str, tags: &[String]) {
+        self.core.put_user(session, call, name, password, tags);
     }
 
-    /// Removes a user.
+    /// Removes a user. The answer is held back until synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::Storage`].
     pub fn delete_user(&mut self, name: &str) -> Result<Lsn, BrokerError> {
-        unimplemented!()
+        self.core.delete_user(name)
     }
 
     /// All users: name and tags.
+    #[must_use]
     pub fn users(&self) -> Vec<(Name, Vec<String>)> {
-        unimplemented!()
+        let users = self.core.catalog.get().users.values();
+        users.filter_map(|user| Some((Name::new(&user.name).ok()?, user.tags.clone()))).collect()
     }
 }

@@ -1,6 +1,11 @@
 //! Users: credentials, logins.
 
 mod api;
+mod proof;
 mod types;
+mod users;
 
+pub(crate) use proof::default_user;
 pub use types::*;
+pub use users::UserDone;
+pub(crate) use users::Users;

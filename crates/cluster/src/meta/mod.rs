@@ -2,6 +2,8 @@
 
 mod exchange;
 mod queue;
+#[cfg(test)]
+mod tests;
 mod topic;
 mod user;
 
@@ -111,11 +113,67 @@ mod pairs {
 }
 
 impl Catalog {
+    /// Whether `command` would apply.
+    ///
+    /// # Errors
+    /// [`MetaError`] when it does not fit the state.
+    pub fn check(&self, command: &Command) -> Result<(), MetaError> {
+        match command {
+            Command::Found { .. } => self.check_found(),
+            Command::CreateTopic(topic) => self.check_create_topic(topic),
+            Command::DeleteTopic(key) => self.check_topic(key),
+            Command::CreateQueue(queue) => self.check_create_queue(queue),
+            Command::DeleteQueue(key) => self.check_queue(key),
+            Command::CreateExchange(exchange) => self.check_create_exchange(exchange),
+            Command::DeleteExchange(key) => self.check_exchange(key),
+            Command::Bind(binding) => self.check_bind(binding),
+            Command::Unbind(_) | Command::PutUser(_) => Ok(()),
+            Command::DeleteUser(name) => self.check_user(name),
+        }
+    }
+
     /// Applies `command`, or changes nothing.
     ///
     /// # Errors
     /// [`MetaError`] when it does not fit the state.
-    pub fn apply(&mut self, _command: &Command) -> Result<(), MetaError> {
-        unimplemented!()
+    pub fn apply(&mut self, command: &Command) -> Result<(), MetaError> {
+        self.check(command)?;
+        match command {
+            Command::Found { cluster_id } => self.cluster_id.clone_from(cluster_id),
+            Command::CreateTopic(topic) => self.create_topic(topic),
+            Command::DeleteTopic(key) => self.delete_topic(key),
+            Command::CreateQueue(queue) => self.create_queue(queue),
+            Command::DeleteQueue(key) => self.delete_queue(key),
+            Command::CreateExchange(exchange) => self.create_exchange(exchange),
+            Command::DeleteExchange(key) => self.delete_exchange(key),
+            Command::Bind(binding) => self.bind(binding),
+            Command::Unbind(binding) => self.unbind(binding),
+            Command::PutUser(user) => self.put_user(user),
+            Command::DeleteUser(name) => self.delete_user(name),
+        }
+        Ok(())
     }
+
+    fn check_found(&self) -> Result<(), MetaError> {
+        if self.cluster_id.is_empty() { Ok(()) } else { Err(exists("cluster", &self.cluster_id)) }
+    }
+
+    /// Topics and queues share one name space.
+    fn check_name_free(&self, key: &Key) -> Result<(), MetaError> {
+        if self.topics.contains_key(key) {
+            return Err(exists("topic", &key.1));
+        }
+        if self.queues.contains_key(key) {
+            return Err(exists("queue", &key.1));
+        }
+        Ok(())
+    }
+}
+
+fn exists(kind: &'static str, name: &str) -> MetaError {
+    MetaError::Exists { kind, name: name.to_owned() }
+}
+
+fn missing(kind: &'static str, name: &str) -> MetaError {
+    MetaError::Missing { kind, name: name.to_owned() }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Catalog, Key, MetaError, missing};
+
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
@@ -39,4 +41,44 @@ pub enum QueueSource {
         /// The topic's name.
         topic: String,
     },
+}
+
+impl Queue {
+    fn log(&self) -> Option<u64> {
+        match self.source {
+            QueueSource::Own { log } => Some(log),
+            QueueSource::Topic { .. } => None,
+        }
+    }
+}
+
+impl Catalog {
+    pub(super) fn check_create_queue(&self, queue: &Queue) -> Result<(), MetaError> {
+        self.check_name_free(&(queue.tenant.clone(), queue.name.clone()))?;
+        if let QueueSource::Topic { topic } = &queue.source {
+            self.check_topic(&(queue.tenant.clone(), topic.clone()))?;
+        }
+        let reused = |id: &u64| *id <= self.last_log;
+        if let Some(id) = [Some(queue.id), queue.log()].into_iter().flatten().find(reused) {
+            return Err(MetaError::LogReused(id));
+        }
+        if queue.log() == Some(queue.id) {
+            return Err(MetaError::LogReused(queue.id));
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_queue(&mut self, queue: &Queue) {
+        self.last_log = self.last_log.max(queue.id).max(queue.log().unwrap_or(0));
+        self.queues.insert((queue.tenant.clone(), queue.name.clone()), queue.clone());
+    }
+
+    pub(super) fn check_queue(&self, key: &Key) -> Result<(), MetaError> {
+        if self.queues.contains_key(key) { Ok(()) } else { Err(missing("queue", &key.1)) }
+    }
+
+    pub(super) fn delete_queue(&mut self, key: &Key) {
+        self.queues.remove(key);
+        self.bindings.retain(|binding| (&binding.tenant, &binding.queue) != (&key.0, &key.1));
+    }
 }

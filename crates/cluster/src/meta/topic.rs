@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Catalog, Key, MetaError, missing};
+
 /// A topic: named logs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Topic {
@@ -30,3 +32,33 @@ pub struct Partition {
 
 /// Settings by name, as text. Which names and values are allowed is checked before a command is made.
 pub type TopicConfig = BTreeMap<String, String>;
+
+impl Catalog {
+    pub(super) fn check_create_topic(&self, topic: &Topic) -> Result<(), MetaError> {
+        self.check_name_free(&(topic.tenant.clone(), topic.name.clone()))?;
+        let mut last = self.last_log;
+        for partition in &topic.partitions {
+            // Ascending, so that none occurs twice.
+            if partition.log <= last {
+                return Err(MetaError::LogReused(partition.log));
+            }
+            last = partition.log;
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_topic(&mut self, topic: &Topic) {
+        if let Some(last) = topic.partitions.last() {
+            self.last_log = self.last_log.max(last.log);
+        }
+        self.topics.insert((topic.tenant.clone(), topic.name.clone()), topic.clone());
+    }
+
+    pub(super) fn check_topic(&self, key: &Key) -> Result<(), MetaError> {
+        if self.topics.contains_key(key) { Ok(()) } else { Err(missing("topic", &key.1)) }
+    }
+
+    pub(super) fn delete_topic(&mut self, key: &Key) {
+        self.topics.remove(key);
+    }
+}

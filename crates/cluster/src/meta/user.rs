@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Catalog, MetaError, missing};
+
 /// A user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct User {
@@ -21,4 +23,18 @@ pub enum Credential {
     Argon2(String),
     /// A 4-byte salt and the SHA-256 of salt and password (hexadecimal): for imported users and the default one.
     SaltedSha256(String),
+}
+
+impl Catalog {
+    pub(super) fn put_user(&mut self, user: &User) {
+        self.users.insert(user.name.clone(), user.clone());
+    }
+
+    pub(super) fn check_user(&self, name: &str) -> Result<(), MetaError> {
+        if self.users.contains_key(name) { Ok(()) } else { Err(missing("user", name)) }
+    }
+
+    pub(super) fn delete_user(&mut self, name: &str) {
+        self.users.remove(name);
+    }
 }

@@ -1,0 +1,144 @@
+//! What all parts stand on: storage, the catalog, the logs with their watermarks, events, formats. Groups and queues are
+//! handed this and never the [`crate::Broker`] that owns them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::Command;
+use model::{Formats, LogId, Mono, Now, Offset};
+use storage::{Batch, Lsn, Owner, StateChange, Storage, StorageError, SyncPolicy};
+
+use crate::catalog::CatalogStore;
+use crate::events::Events;
+use crate::ids::{self, Ids};
+use crate::ledger::Ledger;
+use crate::partition::{Partitions, Producers};
+use crate::topic::Topics;
+use crate::user::Users;
+use crate::{BrokerError, Event, state};
+
+/// How often idle producers are looked for.
+const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
+
+/// The tenant of whoever is not assigned another.
+pub(crate) const DEFAULT_TENANT: &str = "/";
+
+/// The shared ground of all parts.
+pub(crate) struct Core {
+    /// The journal and the logs. Commit through [`Core::commit`], so that watermarks follow.
+    pub(crate) storage: Storage,
+    /// What exists. Change it through [`Core::run`].
+    pub(crate) catalog: CatalogStore,
+    /// Events for sessions.
+    pub(crate) events: Events,
+    /// The formats of all tongues.
+    pub(crate) formats: Arc<Formats>,
+    /// Every log: its next offset, watermark, producers, watches.
+    pub(crate) partitions: Partitions,
+    /// Topics by name and id.
+    pub(crate) topics: Topics,
+    /// The internal offsets topic.
+    pub(crate) ledger: Ledger,
+    /// Logins.
+    pub(crate) users: Users,
+    /// The sequence of log and queue ids.
+    pub(crate) log_ids: Ids,
+    /// The sequence of producer ids.
+    pub(crate) producer_ids: Ids,
+    /// Both clocks as of the running turn.
+    pub(crate) now: Now,
+    /// What made storage take no more.
+    pub(crate) failure: Option<StorageError>,
+    /// A buffer for records on their way to storage; empty between calls.
+    pub(crate) scratch: Vec<u8>,
+    /// When idle producers are looked for next.
+    pub(crate) next_upkeep: Mono,
+}
+
+impl Core {
+    /// Commits `batch`; the watermarks of the logs it appends to will follow by `policy`.
+    pub(crate) fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
+        let lsn = self.storage.commit(batch, policy)?;
+        for append in batch.appends {
+            for target in append.targets {
+                let end = target.first.plus(u64::from(append.last_delta) + 1);
+                self.partitions.appended(target.log, end, lsn, policy);
+            }
+        }
+        Ok(lsn)
+    }
+
+    /// Checks, stores and applies a command of the catalog. The answer to it must wait until the [`Lsn`] is synced.
+    pub(crate) fn run(&mut self, command: &Command) -> Result<Lsn, BrokerError> {
+        self.catalog.run(command, &mut self.storage)
+    }
+
+    /// An id for a log or queue, never given before.
+    pub(crate) fn new_log_id(&mut self) -> Result<LogId, BrokerError> {
+        // Whatever names the id is committed after its reservation, in the same order: no need to wait here.
+        let (id, _) = self.log_ids.give(&mut self.storage)?;
+        Ok(LogId(id))
+    }
+
+    /// Forgets `logs` and drops what they hold; watches on them fire. The catalog must have forgotten them before.
+    pub(crate) fn drop_logs(&mut self, logs: &[LogId]) {
+        let state: Vec<_> = logs.iter().map(|log| (state::producers_of(*log), StateChange::Drop)).collect();
+        let batch = Batch { drops: logs, state: &state, ..Batch::default() };
+        if let Err(why) = self.storage.commit(&batch, SyncPolicy::None) {
+            // No harm: a log that the catalog does not name is dropped at the next start.
+            tracing::warn!(%why, "logs could not be dropped now");
+        }
+        for log in logs {
+            self.partitions.remove(*log, &mut self.events);
+        }
+    }
+
+    /// Moves watermarks, tells watches, and leaves in `moved` what moved.
+    pub(crate) fn advance(&mut self, moved: &mut Vec<(LogId, Offset)>) {
+        self.partitions.advance(self.storage.progress(), moved);
+        let events = &mut self.events;
+        for (log, watermark) in moved.iter() {
+            let tell = |session, call| events.push(session, Event::Readable(call));
+            self.partitions.watches.moved(*log, *watermark, tell);
+        }
+    }
+
+    /// Storage takes no more: remembered, and said once.
+    pub(crate) fn failed(&mut self, why: &StorageError) {
+        if self.failure.is_none() {
+            tracing::error!(%why, "storage has failed: nothing is acknowledged any more");
+            self.failure = Some(why.clone());
+        }
+    }
+
+    /// When [`Core::tick`] must be called at the latest.
+    pub(crate) fn deadline(&self) -> Option<Mono> {
+        Some(self.next_upkeep)
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, now: Now) {
+        self.now = now;
+        if now.mono >= self.next_upkeep {
+            self.next_upkeep = now.mono.plus(UPKEEP_EVERY);
+            for producers in self.partitions.with_producers() {
+                producers.expire(now.wall);
+            }
+        }
+    }
+
+    /// The whole state of an owner of this part; `None` when it is gone.
+    pub(crate) fn snapshot(&self, owner: Owner) -> Result<Option<Vec<u8>>, BrokerError> {
+        let log = LogId(owner.id);
+        match (owner.kind, owner.id) {
+            (state::CATALOG, _) => self.catalog.snapshot().map(Some),
+            (state::IDS, ids::LOGS) => Ok(Some(self.log_ids.snapshot())),
+            (state::IDS, ids::PRODUCERS) => Ok(Some(self.producer_ids.snapshot())),
+            (state::PRODUCERS, _) => {
+                let producers = self.partitions.get(log).and_then(|partition| partition.producers.as_deref());
+                Ok(producers.map(Producers::snapshot))
+            }
+            _ => Err(BrokerError::Invalid(format!("no part of this version owns state of kind {}", owner.kind))),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Events on their way to sessions, oldest first. The parts push, the driver pops through [`crate::Broker::next_event`].
+
+use std::collections::VecDeque;
+
+use crate::{Event, SessionId};
+
+/// The queue of events. An event for a session that has closed is passed over by the driver.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    queue: VecDeque<(SessionId, Event)>,
+}
+
+impl Events {
+    /// Tells `session`.
+    pub(crate) fn push(&mut self, session: SessionId, event: Event) {
+        self.queue.push_back((session, event));
+    }
+
+    /// The oldest event.
+    pub(crate) fn pop(&mut self) -> Option<(SessionId, Event)> {
+        self.queue.pop_front()
+    }
+
+    /// Takes out the events of `session` for which `wanted` holds, in order: deliveries to go back, say.
+    pub(crate) fn take_where(&mut self, session: SessionId, mut wanted: impl FnMut(&Event) -> bool) -> Vec<Event> {
+        let mut taken = Vec::new();
+        for (whose, event) in std::mem::take(&mut self.queue) {
+            if whose == session && wanted(&event) {
+                taken.push(event);
+            } else {
+                self.queue.push_back((whose, event));
+            }
+        }
+        taken
+    }
+}

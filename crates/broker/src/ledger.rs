@@ -1,0 +1,256 @@
+//! The internal offsets topic: entries are appended here and read back at the start. What they mean is the group
+//! coordinator's business; which bytes they are is the codec's.
+//!
+//! Storage does not compact it by key. Instead a partition that holds much more than is still valid is written again:
+//! the valid entries at the end, everything before trimmed, in one batch. Offsets keep ascending.
+
+use std::ops::ControlFlow;
+
+use model::{LogId, Message, Name, Offset, Stamp};
+use storage::{Append, Batch, Lsn, Read, ReadRequest, StorageError, SyncPolicy, Target};
+
+use crate::BrokerError;
+use crate::core::{Core, DEFAULT_TENANT};
+use crate::group::{LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerCodec, LedgerEntry};
+
+/// Messages of one append when entries are written again.
+const APPEND_MESSAGES_MAX: usize = 1000;
+
+/// Partitions shorter than this, in messages, are left alone.
+const LENGTH_MIN: u64 = 10_000;
+
+/// How many times longer than its valid entries a partition may get.
+const GROWTH_MAX: u64 = 4;
+
+/// Bytes read at once at the start.
+const READ_BYTES: usize = 1 << 20;
+
+/// The ledger's codec and logs.
+pub(crate) struct Ledger {
+    codec: Box<dyn LedgerCodec>,
+    /// Its partitions' logs; empty until the topic is made, on first use.
+    logs: Vec<LogId>,
+    /// The length at which each partition is looked at again.
+    check_at: Vec<u64>,
+    /// Partitions to be looked at in this turn.
+    grown: Vec<u32>,
+}
+
+impl Ledger {
+    /// A ledger whose topic may not exist yet.
+    pub(crate) fn new(codec: Box<dyn LedgerCodec>) -> Ledger {
+        Ledger { codec, logs: Vec::new(), check_at: Vec::new(), grown: Vec::new() }
+    }
+
+    /// The topic exists: its partitions' logs.
+    pub(crate) fn set_logs(&mut self, logs: &[LogId]) {
+        self.logs = logs.to_vec();
+        self.check_at = vec![LENGTH_MIN; logs.len()];
+    }
+}
+
+/// Which partition keeps `group`: the absolute value of Java's string hash, by the number of partitions. Tools compute
+/// it too. (Java's `abs` of the least number is itself; the peer takes 0 there.)
+pub(crate) fn partition_of(group: &str) -> u32 {
+    let hash = group.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    if hash == i32::MIN { 0 } else { hash.unsigned_abs() % LEDGER_PARTITIONS }
+}
+
+fn group_of(entry: &LedgerEntry) -> &Name {
+    match entry {
+        LedgerEntry::Offset { group, .. } | LedgerEntry::Group { group, .. } => group,
+    }
+}
+
+/// Units on their way to one partition.
+struct Built {
+    target: Target,
+    units: Vec<u8>,
+    count: u32,
+}
+
+impl Core {
+    /// Appends entries to the internal offsets topic, in one batch. They are answered for when written. Makes the topic
+    /// on first use.
+    pub(crate) fn append_ledger(&mut self, entries: &[LedgerEntry]) -> Result<Lsn, BrokerError> {
+        if self.ledger.logs.is_empty() {
+            self.make_ledger_topic()?;
+        }
+        let mut by_partition: Vec<(u32, Vec<Message>)> = Vec::new();
+        for entry in entries {
+            let partition = partition_of(group_of(entry));
+            let message = self.ledger.codec.encode(entry);
+            match by_partition.iter_mut().find(|(other, _)| *other == partition) {
+                Some((_, messages)) => messages.push(message),
+                None => by_partition.push((partition, vec![message])),
+            }
+        }
+        let mut built = Vec::new();
+        for (partition, messages) in by_partition {
+            let log = self.ledger_log(partition)?;
+            let next = self.partitions.next_offset(log).unwrap_or_default();
+            self.build_ledger(log, next, messages, &mut built)?;
+        }
+        let lsn = self.commit_ledger(&built, &[])?;
+        for one in &built {
+            self.note_growth(one.target.log);
+        }
+        Ok(lsn)
+    }
+
+    /// Partitions that have grown since they were looked at last.
+    pub(crate) fn ledger_overgrown(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.ledger.grown)
+    }
+
+    /// How many messages a partition of the ledger holds.
+    pub(crate) fn ledger_length(&self, partition: u32) -> u64 {
+        let log = self.ledger.logs.get(partition as usize);
+        log.and_then(|log| self.storage.range(*log)).map_or(0, |range| range.end.since(range.start))
+    }
+
+    /// A partition has `live` valid entries: whether it should be written again. If not, it is not looked at before it
+    /// has grown so long that it should.
+    pub(crate) fn ledger_outgrows(&mut self, partition: u32, live: usize) -> bool {
+        let length_max = LENGTH_MIN.max(GROWTH_MAX * live as u64);
+        if let Some(check_at) = self.ledger.check_at.get_mut(partition as usize) {
+            *check_at = length_max;
+        }
+        self.ledger_length(partition) > length_max
+    }
+
+    /// Writes a partition again: `entries` is all that it must still say.
+    pub(crate) fn rewrite_ledger(&mut self, partition: u32, entries: &[LedgerEntry]) -> Result<(), BrokerError> {
+        let log = self.ledger_log(partition)?;
+        let old_end = self.partitions.next_offset(log).unwrap_or_default();
+        let mut built = Vec::new();
+        for some in entries.chunks(APPEND_MESSAGES_MAX) {
+            let next = built.last().map_or(old_end, |last: &Built| last.target.first.plus(u64::from(last.count)));
+            let messages = some.iter().map(|entry| self.ledger.codec.encode(entry)).collect();
+            self.build_ledger(log, next, messages, &mut built)?;
+        }
+        self.commit_ledger(&built, &[(log, old_end)])?;
+        Ok(())
+    }
+
+    /// Reads all entries back, oldest first within each partition. Only while opening: it waits for the disk.
+    pub(crate) fn read_ledger(&mut self, tell: &mut dyn FnMut(LedgerEntry)) -> Result<(), BrokerError> {
+        for log in self.ledger.logs.clone() {
+            let Some(range) = self.storage.range(log) else {
+                continue;
+            };
+            let mut from = range.start;
+            while from < range.end {
+                let request = ReadRequest { log, from, until: range.end, bytes_max: READ_BYTES };
+                let chunks = match self.storage.read(&request) {
+                    Ok(Read::Ready(chunks)) => chunks,
+                    Ok(Read::Pending(_)) => {
+                        self.run_storage_jobs()?;
+                        continue;
+                    }
+                    Err(why @ StorageError::Damaged { .. }) => {
+                        tracing::error!(%why, %log, "part of the offsets topic cannot be read: its rest is passed over");
+                        break;
+                    }
+                    Err(why) => return Err(why.into()),
+                };
+                let Some(last) = chunks.last().map(|chunk| chunk.last) else {
+                    break;
+                };
+                self.tell_entries(&chunks, tell);
+                from = last.plus(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_entries(&self, chunks: &[storage::Chunk], tell: &mut dyn FnMut(LedgerEntry)) {
+        for chunk in chunks {
+            let opened = self.formats.get(chunk.format).and_then(|format| {
+                format.open(&chunk.units, chunk.first, &mut |_, message| {
+                    if let Some(entry) = self.ledger.codec.decode(&message) {
+                        tell(entry);
+                    }
+                    ControlFlow::Continue(())
+                })
+            });
+            if let Err(why) = opened {
+                tracing::error!(%why, offset = %chunk.first, "a unit of the offsets topic cannot be read");
+            }
+        }
+    }
+
+    fn run_storage_jobs(&mut self) -> Result<(), StorageError> {
+        while let Some(job) = self.storage.next_job() {
+            self.storage.complete(job.run())?;
+        }
+        Ok(())
+    }
+
+    fn ledger_log(&self, partition: u32) -> Result<LogId, BrokerError> {
+        let unknown = || BrokerError::UnknownPartition { topic: LEDGER_TOPIC.to_owned(), partition: Some(partition) };
+        self.ledger.logs.get(partition as usize).copied().ok_or_else(unknown)
+    }
+
+    fn build_ledger(
+        &self,
+        log: LogId,
+        first: Offset,
+        messages: Vec<Message>,
+        built: &mut Vec<Built>,
+    ) -> Result<(), BrokerError> {
+        let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        let numbered: Vec<(Offset, Message)> = (0u64..).map(|delta| first.plus(delta)).zip(messages).collect();
+        let mut units = Vec::new();
+        self.formats.get(self.ledger.codec.format())?.build(&numbered, &mut units)?;
+        built.push(Built { target: Target { log, first }, units, count });
+        Ok(())
+    }
+
+    fn commit_ledger(&mut self, built: &[Built], trims: &[(LogId, Offset)]) -> Result<Lsn, BrokerError> {
+        let formats = std::sync::Arc::clone(&self.formats);
+        let format = formats.get(self.ledger.codec.format())?;
+        let at = self.now.wall;
+        let append = built.iter().map(|one| Append {
+            targets: std::slice::from_ref(&one.target),
+            format,
+            units: &one.units,
+            last_delta: one.count.saturating_sub(1),
+            count: one.count,
+            time_max: at,
+            stamp: Stamp { base: one.target.first, epoch: 0, at },
+        });
+        let appends: Vec<Append<'_>> = append.collect();
+        Ok(self.commit(&Batch { appends: &appends, trims, ..Batch::default() }, SyncPolicy::None)?)
+    }
+
+    fn note_growth(&mut self, log: LogId) {
+        let Some(partition) = self.ledger.logs.iter().position(|other| *other == log) else {
+            return;
+        };
+        let length = self.ledger_length(partition as u32);
+        if self.ledger.check_at.get(partition).is_some_and(|check_at| length > *check_at) {
+            self.ledger.grown.push(partition as u32);
+        }
+    }
+
+    fn make_ledger_topic(&mut self) -> Result<(), BrokerError> {
+        let (tenant, name) = (Name::fixed(DEFAULT_TENANT), Name::fixed(LEDGER_TOPIC));
+        let (info, _) = self.make_topic(&tenant, &name, LEDGER_PARTITIONS, Default::default(), true)?;
+        self.ledger.set_logs(&info.partitions);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_of;
+
+    #[test]
+    fn groups_are_spread_as_tools_compute_it() {
+        assert_eq!(partition_of(""), 0);
+        assert_eq!(partition_of("a"), 97 % 50);
+        // Java: "polygenelubricants".hashCode() is the least number there is.
+        assert_eq!(partition_of("polygenelubricants"), 0);
+    }
+}

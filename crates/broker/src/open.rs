@@ -1,0 +1,186 @@
+//! Opening: what storage recovered becomes the parts' state again. Called once, by [`Broker::open`].
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cluster::Command;
+use cluster::meta::QueueSource;
+use model::{Formats, LogId, Name, Now, Offset, TopicId};
+use storage::{Batch, Disk, Owner, Recovered, StateChange, Storage, StorageError, SyncPolicy};
+
+use crate::catalog::CatalogStore;
+use crate::core::Core;
+use crate::events::Events;
+use crate::group::{Coordinator, LedgerCodec};
+use crate::ids::{self, Ids};
+use crate::ledger::Ledger;
+use crate::partition::{Partitions, Producers};
+use crate::queue::Queues;
+use crate::topic::{Topics, topic_info};
+use crate::user::Users;
+use crate::{Broker, BrokerError, Options, state};
+
+/// State records by owner.
+type Records = BTreeMap<Owner, Vec<Bytes>>;
+
+/// See [`Broker::open`].
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    options: Options,
+    formats: Formats,
+    codec: Box<dyn LedgerCodec>,
+    now: Now,
+) -> Result<Broker, BrokerError> {
+    let (storage, recovered) = Storage::open(disk, options.storage)?;
+    for damage in &recovered.damage {
+        let (file, at, bytes) = (&damage.file, damage.at, damage.bytes);
+        tracing::error!(%file, at, bytes, logs = ?damage.logs, "damaged bytes: these ranges are off line");
+    }
+    let mut records: Records = recovered.state.iter().cloned().collect();
+    let mut core = core_of(storage, &recovered, &mut records, formats, codec, now)?;
+    add_logs(&mut core, &recovered)?;
+    recover_producers(&mut core, &mut records);
+    drop_orphans(&mut core, &recovered)?;
+    let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
+    let mut broker = Broker { core, groups: Coordinator::new(), queues: Queues::new(), moved: Vec::new() };
+    broker.core.found()?;
+    broker.queues.recover(&mut broker.core, cursors);
+    let groups = &mut broker.groups;
+    broker.core.read_ledger(&mut |entry| groups.recover(entry))?;
+    broker.groups.recovered(&mut broker.core, now);
+    broker.end_turn(now);
+    Ok(broker)
+}
+
+fn core_of(
+    storage: Storage,
+    recovered: &Recovered,
+    records: &mut Records,
+    formats: Formats,
+    codec: Box<dyn LedgerCodec>,
+    now: Now,
+) -> Result<Core, BrokerError> {
+    let mut of = |kind, id| records.remove(&Owner { kind, id }).unwrap_or_default();
+    let catalog = of(state::CATALOG, 0);
+    if catalog.is_empty() && !recovered.logs.is_empty() {
+        // What is not known to exist would be taken for deleted.
+        let why = "the catalog is missing though there are logs: it was damaged; restore it or start an empty folder";
+        return Err(StorageError::Unusable(why.to_owned()).into());
+    }
+    let catalog = CatalogStore::recover(&catalog)?;
+    let least = recovered.logs.iter().map(|(log, _)| log.0).max().unwrap_or(0).max(catalog.get().last_log) + 1;
+    Ok(Core {
+        storage,
+        catalog,
+        events: Events::default(),
+        formats: Arc::new(formats),
+        partitions: Partitions::default(),
+        topics: Topics::default(),
+        ledger: Ledger::new(codec),
+        users: Users::new(),
+        log_ids: Ids::recover(ids::LOGS, &of(state::IDS, ids::LOGS), least),
+        producer_ids: Ids::recover(ids::PRODUCERS, &of(state::IDS, ids::PRODUCERS), 0),
+        now,
+        failure: None,
+        scratch: Vec::new(),
+        next_upkeep: now.mono,
+    })
+}
+
+/// Every log that the catalog names, with the topics they make up.
+fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
+    let ends: BTreeMap<LogId, Offset> = recovered.logs.iter().map(|(log, range)| (*log, range.end)).collect();
+    let end = |log: LogId| ends.get(&log).copied().unwrap_or_default();
+    let catalog = core.catalog.get();
+    for topic in catalog.topics.values() {
+        let bytes_max = crate::topic::batch_bytes_max(&topic.config);
+        let info = topic_info(topic)?;
+        for log in &info.partitions {
+            core.partitions.add(*log, end(*log), bytes_max);
+        }
+        let tenant = Name::new(&topic.tenant)?;
+        if topic.internal && topic.name == crate::group::LEDGER_TOPIC {
+            core.ledger.set_logs(&info.partitions);
+        }
+        core.topics.add(&tenant, info);
+    }
+    for queue in catalog.queues.values() {
+        if let QueueSource::Own { log } = queue.source {
+            core.partitions.add(LogId(log), end(LogId(log)), usize::MAX);
+        }
+    }
+    Ok(())
+}
+
+fn recover_producers(core: &mut Core, records: &mut Records) {
+    let of_logs: Vec<Owner> = records.keys().copied().filter(|owner| owner.kind == state::PRODUCERS).collect();
+    for owner in of_logs {
+        let told = records.remove(&owner).unwrap_or_default();
+        let Some(partition) = core.partitions.get_mut(LogId(owner.id)) else {
+            continue;
+        };
+        match Producers::recover(&told) {
+            Ok(producers) => partition.producers = Some(Box::new(producers)),
+            Err(why) => tracing::error!(%why, log = owner.id, "the producers of a log cannot be read: forgotten"),
+        }
+    }
+}
+
+/// Drops logs that nothing names: their topic or queue was deleted just before the stop, or lived in memory only.
+fn drop_orphans(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
+    if !recovered.damage.is_empty() {
+        return Ok(()); // the record that names them may be among what is damaged
+    }
+    let orphan = |log: &LogId| core.partitions.get(*log).is_none();
+    let orphans: HashSet<LogId> = recovered.logs.iter().map(|(log, _)| *log).filter(orphan).collect();
+    let drops: Vec<LogId> = orphans.into_iter().collect();
+    let mut state: Vec<(Owner, StateChange<'_>)> = Vec::new();
+    for (owner, _) in &recovered.state {
+        if owner.kind == state::PRODUCERS && core.partitions.get(LogId(owner.id)).is_none() {
+            state.push((*owner, StateChange::Drop));
+        }
+    }
+    if drops.is_empty() && state.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(logs = drops.len(), "dropping logs that no topic or queue names any more");
+    let batch = Batch { drops: &drops, state: &state, ..Batch::default() };
+    core.storage.commit(&batch, SyncPolicy::None)?;
+    Ok(())
+}
+
+impl Core {
+    /// On the first start: names the cluster and makes the default user.
+    fn found(&mut self) -> Result<(), BrokerError> {
+        if !self.catalog.get().cluster_id.is_empty() {
+            return Ok(());
+        }
+        let TopicId(random) = crate::topic::random_id()?;
+        self.run(&Command::Found { cluster_id: url_base64(random) })?;
+        let user = crate::user::default_user()?;
+        self.run(&Command::PutUser(user))?;
+        Ok(())
+    }
+}
+
+/// 16 bytes as 22 characters of URL-safe base64 without padding.
+fn url_base64(bytes: [u8; 16]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let number = u128::from_be_bytes(bytes);
+    // 22 groups of 6 bits are 132: the last one holds 2 bits and 4 zeros.
+    let group = |at: u32| if at == 21 { (number << 4) & 0x3f } else { (number >> (122 - 6 * at)) & 0x3f };
+    (0..22).map(|at| char::from(LETTERS[group(at) as usize])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::url_base64;
+
+    #[test]
+    fn a_cluster_id_is_plain_url_safe_base64() {
+        assert_eq!(url_base64([0; 16]), "A".repeat(22));
+        assert_eq!(url_base64([0xff; 16]), "_".repeat(21) + "w");
+        assert_eq!(url_base64(*b"0123456789abcdef"), "MDEyMzQ1Njc4OWFiY2RlZg");
+    }
+}

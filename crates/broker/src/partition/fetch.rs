@@ -1,0 +1,105 @@
+//! Reading: up to the watermark and not beyond; by offset and by time.
+
+use std::ops::ControlFlow;
+
+use model::{LogId, Offset, Wall};
+use storage::{Chunk, Lookup, Read, ReadRequest, StorageError};
+
+use super::append::unknown;
+use super::{Bounds, Fetched, TimeAnswer};
+use crate::core::Core;
+use crate::{BrokerError, CallId, SessionId};
+
+/// Who is told when a read need not wait any more.
+type Asker = (SessionId, CallId);
+
+impl Core {
+    /// See [`crate::Broker::bounds`].
+    pub(crate) fn bounds(&self, log: LogId) -> Result<Bounds, BrokerError> {
+        let end = self.partitions.watermark(log).ok_or_else(|| unknown(log))?;
+        Ok(Bounds { start: self.log_start(log).min(end), end })
+    }
+
+    /// See [`crate::Broker::fetch`].
+    pub(crate) fn fetch(
+        &mut self,
+        asker: Asker,
+        log: LogId,
+        from: Offset,
+        bytes_max: usize,
+    ) -> Result<Fetched, BrokerError> {
+        let Bounds { start, end } = self.bounds(log)?;
+        if from < start || from > end {
+            return Err(BrokerError::OutOfRange { asked: from, start, end });
+        }
+        let mut fetched = Fetched { chunks: Vec::new(), pending: false, start, end };
+        if from < end {
+            match self.storage.read(&ReadRequest { log, from, until: end, bytes_max }) {
+                Ok(Read::Ready(chunks)) => fetched.chunks = chunks,
+                Ok(Read::Pending(read)) => {
+                    self.partitions.wait_for(read, asker.0, asker.1);
+                    fetched.pending = true;
+                }
+                Err(StorageError::OutOfRange { asked, start, .. }) => {
+                    return Err(BrokerError::OutOfRange { asked, start, end });
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// See [`crate::Broker::offset_at`].
+    pub(crate) fn offset_at(&mut self, asker: Asker, log: LogId, time: Wall) -> Result<TimeAnswer, BrokerError> {
+        let Bounds { start, end } = self.bounds(log)?;
+        let hit = match self.storage.find_time(log, time)? {
+            Lookup::Ready(Some(hit)) => hit,
+            Lookup::Ready(None) => return Ok(TimeAnswer::Ready(None)),
+            Lookup::Pending(read) => {
+                self.partitions.wait_for(read, asker.0, asker.1);
+                return Ok(TimeAnswer::Pending);
+            }
+        };
+        let mut from = hit.extent.max(start);
+        // One step, unless what the units carry is older than what was said of them when they were appended.
+        while from < end {
+            let chunks = match self.storage.read(&ReadRequest { log, from, until: end, bytes_max: 1 })? {
+                Read::Ready(chunks) => chunks,
+                Read::Pending(read) => {
+                    self.partitions.wait_for(read, asker.0, asker.1);
+                    return Ok(TimeAnswer::Pending);
+                }
+            };
+            let Some(last) = chunks.last().map(|chunk| chunk.last) else {
+                break;
+            };
+            for chunk in chunks.iter().filter(|chunk| chunk.time_max >= time) {
+                if let Some(found) = self.first_at(chunk, time, start..end)? {
+                    return Ok(TimeAnswer::Ready(Some(found)));
+                }
+            }
+            from = last.plus(1);
+        }
+        Ok(TimeAnswer::Ready(None))
+    }
+
+    /// The first message within `held` of an extent that is not older than `time`. A message that carries no time has
+    /// its extent's.
+    fn first_at(
+        &self,
+        chunk: &Chunk,
+        time: Wall,
+        held: std::ops::Range<Offset>,
+    ) -> Result<Option<(Offset, Wall)>, BrokerError> {
+        let mut found = None;
+        self.formats.get(chunk.format)?.open(&chunk.units, chunk.first, &mut |offset, message| {
+            let created = message.created.unwrap_or(chunk.time_max);
+            if created >= time && held.contains(&offset) {
+                found = Some((offset, created));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+}

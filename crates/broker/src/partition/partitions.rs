@@ -1,0 +1,124 @@
+//! All logs of this shard: topics' partitions and queues' own. Routes between each log's parts; holds what spans logs:
+//! who waits for which turn, watches, reads that wait for the disk.
+
+use std::collections::{HashMap, VecDeque};
+
+use model::{LogId, Offset};
+use storage::{Lsn, Progress, ReadId, SyncPolicy};
+
+use super::log::Log;
+use super::producers::Producers;
+use super::watch::Watches;
+use super::watermark::{Watermark, is_safe};
+use crate::events::Events;
+use crate::{CallId, Event, SessionId};
+
+/// One log, composed.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) log: Log,
+    pub(crate) watermark: Watermark,
+    /// Only once an idempotent producer has written.
+    pub(crate) producers: Option<Box<Producers>>,
+}
+
+/// All logs.
+#[derive(Debug, Default)]
+pub(crate) struct Partitions {
+    by_log: HashMap<LogId, Partition>,
+    /// Logs with an entry that waits to be written, by turn.
+    to_write: VecDeque<(Lsn, LogId)>,
+    /// Logs with an entry that waits to be synced, by turn.
+    to_sync: VecDeque<(Lsn, LogId)>,
+    pub(crate) watches: Watches,
+    /// Sessions to be told when a read need not wait any more.
+    reads: HashMap<ReadId, Vec<(SessionId, CallId)>>,
+}
+
+impl Partitions {
+    /// Makes a log known; `next` is the offset its next message gets, all before is visible.
+    pub(crate) fn add(&mut self, log: LogId, next: Offset, batch_bytes_max: usize) {
+        let partition =
+            Partition { log: Log { next, batch_bytes_max }, watermark: Watermark::new(next), producers: None };
+        self.by_log.insert(log, partition);
+    }
+
+    /// Forgets a log. Watches on it fire.
+    pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
+        if self.by_log.remove(&log).is_some() {
+            self.watches.moved(log, Offset(u64::MAX), |session, call| events.push(session, Event::Readable(call)));
+        }
+    }
+
+    /// One log.
+    pub(crate) fn get(&self, log: LogId) -> Option<&Partition> {
+        self.by_log.get(&log)
+    }
+
+    /// One log, to change.
+    pub(crate) fn get_mut(&mut self, log: LogId) -> Option<&mut Partition> {
+        self.by_log.get_mut(&log)
+    }
+
+    /// The offset the next message of `log` gets; `None` when the log is not known.
+    pub(crate) fn next_offset(&self, log: LogId) -> Option<Offset> {
+        self.get(log).map(|partition| partition.log.next)
+    }
+
+    /// The offset after the last message of `log` that readers may see; `None` when the log is not known.
+    pub(crate) fn watermark(&self, log: LogId) -> Option<Offset> {
+        self.get(log).map(|partition| partition.watermark.visible())
+    }
+
+    /// Messages up to `end` were appended to `log` in turn `lsn`.
+    pub(crate) fn appended(&mut self, log: LogId, end: Offset, lsn: Lsn, policy: SyncPolicy) {
+        let Some(partition) = self.by_log.get_mut(&log) else {
+            return;
+        };
+        partition.log.next = end;
+        if partition.watermark.appended(end, lsn, policy) {
+            match policy {
+                SyncPolicy::None => self.to_write.push_back((lsn, log)),
+                SyncPolicy::Sync => self.to_sync.push_back((lsn, log)),
+            }
+        }
+    }
+
+    /// Moves watermarks as far as `progress` allows; `moved` gets the logs whose did, with the new one.
+    pub(crate) fn advance(&mut self, progress: Progress, moved: &mut Vec<(LogId, Offset)>) {
+        for (queue, policy) in [(&mut self.to_write, SyncPolicy::None), (&mut self.to_sync, SyncPolicy::Sync)] {
+            while let Some((_, log)) = queue.pop_front_if(|(lsn, _)| is_safe(*lsn, policy, progress)) {
+                if let Some(partition) = self.by_log.get_mut(&log)
+                    && partition.watermark.advance(progress)
+                {
+                    moved.push((log, partition.watermark.visible()));
+                }
+            }
+        }
+    }
+
+    /// `session` waits for `read`.
+    pub(crate) fn wait_for(&mut self, read: ReadId, session: SessionId, call: CallId) {
+        self.reads.entry(read).or_default().push((session, call));
+    }
+
+    /// `read` can be asked again.
+    pub(crate) fn read_ready(&mut self, read: ReadId, events: &mut Events) {
+        for (session, call) in self.reads.remove(&read).unwrap_or_default() {
+            events.push(session, Event::Readable(call));
+        }
+    }
+
+    /// A session is gone: nobody is to be told for it.
+    pub(crate) fn session_closed(&mut self, session: SessionId) {
+        self.watches.remove_all(session);
+        for waiting in self.reads.values_mut() {
+            waiting.retain(|(whose, _)| *whose != session);
+        }
+    }
+
+    /// All logs that have producers.
+    pub(crate) fn with_producers(&mut self) -> impl Iterator<Item = &mut Producers> {
+        self.by_log.values_mut().filter_map(|partition| partition.producers.as_deref_mut())
+    }
+}

@@ -1,0 +1,88 @@
+//! Making and forgetting topics: catalog, index and logs together.
+
+use cluster::Command;
+use cluster::meta::{Partition, Topic, TopicConfig};
+use model::{LogId, Name, Offset, TopicId};
+
+use super::{NewTopic, PARTITIONS_MAX, TopicInfo, config};
+use crate::core::Core;
+use crate::ids::random;
+use crate::{BrokerError, Lsn};
+
+impl TopicInfo {
+    /// What is answered for a topic that was only checked.
+    pub(crate) fn not_made(name: &Name) -> TopicInfo {
+        TopicInfo { name: name.clone(), id: TopicId::NONE, partitions: Vec::new(), internal: false }
+    }
+}
+
+/// A topic of the catalog as tongues see it.
+pub(crate) fn topic_info(topic: &Topic) -> Result<TopicInfo, BrokerError> {
+    Ok(TopicInfo {
+        name: Name::new(&topic.name)?,
+        id: TopicId(topic.id),
+        partitions: topic.partitions.iter().map(|partition| LogId(partition.log)).collect(),
+        internal: topic.internal,
+    })
+}
+
+/// A random identity (a UUID of version 4).
+pub(crate) fn random_id() -> Result<TopicId, BrokerError> {
+    let mut id: [u8; 16] = random()?;
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    Ok(TopicId(id))
+}
+
+impl Core {
+    /// Checks all that can be checked before a topic is made; answers its partitions and settings.
+    pub(crate) fn check_topic(&self, topic: &NewTopic) -> Result<(u32, TopicConfig), BrokerError> {
+        if topic.name.is_empty() {
+            return Err(BrokerError::Invalid("a topic's name is not empty".to_owned()));
+        }
+        if self.topics.get(&topic.tenant, &topic.name).is_some() {
+            return Err(BrokerError::Exists { kind: "topic", name: topic.name.to_string() });
+        }
+        let asked = topic.partitions;
+        let partitions = u32::try_from(asked).ok().filter(|count| (1..=PARTITIONS_MAX).contains(count));
+        let partitions = partitions.ok_or(BrokerError::InvalidPartitions { asked, max: PARTITIONS_MAX })?;
+        Ok((partitions, config::check(&topic.config)?))
+    }
+
+    /// Makes a topic that was checked.
+    pub(crate) fn make_topic(
+        &mut self,
+        tenant: &Name,
+        name: &Name,
+        partitions: u32,
+        config: TopicConfig,
+        internal: bool,
+    ) -> Result<(TopicInfo, Lsn), BrokerError> {
+        let mut made = Vec::with_capacity(partitions as usize);
+        for _ in 0..partitions {
+            made.push(Partition { log: self.new_log_id()?.0 });
+        }
+        let TopicId(id) = random_id()?;
+        let (owner, title) = (tenant.to_string(), name.to_string());
+        let topic = Topic { tenant: owner, name: title, id, partitions: made, config, internal };
+        let info = topic_info(&topic)?;
+        let bytes_max = config::batch_bytes_max(&topic.config);
+        let lsn = self.run(&Command::CreateTopic(topic))?;
+        for log in &info.partitions {
+            self.partitions.add(*log, Offset::ZERO, bytes_max);
+        }
+        self.topics.add(tenant, info.clone());
+        Ok((info, lsn))
+    }
+
+    /// Removes a topic from the catalog and the index; its logs, which are answered, are still to be dropped.
+    pub(crate) fn forget_topic(&mut self, tenant: &str, name: &str) -> Result<(Lsn, Vec<LogId>), BrokerError> {
+        let missing = || BrokerError::Missing { kind: "topic", name: name.to_owned() };
+        if self.topics.get(tenant, name).ok_or_else(missing)?.internal {
+            return Err(BrokerError::Invalid(format!("topic '{name}' is the broker's own")));
+        }
+        let lsn = self.run(&Command::DeleteTopic((tenant.to_owned(), name.to_owned())))?;
+        let topic = self.topics.remove(tenant, name).ok_or_else(missing)?;
+        Ok((lsn, topic.partitions))
+    }
+}

@@ -1,0 +1,119 @@
+//! Proving who one is: hashes of passwords, made and checked. Runs on other threads; knows no state.
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use cluster::meta::{Credential, User};
+use sha2::{Digest, Sha256};
+
+use crate::BrokerError;
+use crate::ids::random;
+
+/// The user who exists on a fresh start, from this machine only; the password is the same word.
+pub(crate) const DEFAULT_USER: &str = "guest";
+
+/// The tag of who may administer.
+const ADMINISTRATOR: &str = "administrator";
+
+/// Memory of one hash, in KiB. Small: hundreds of clients may connect at once, and each hash takes as much.
+const ARGON2_KIB: u32 = 4096;
+/// Passes over it: the least that is recommended for so little memory.
+const ARGON2_PASSES: u32 = 3;
+
+/// Bytes of salt in front of a salted SHA-256.
+const SALT_BYTES: usize = 4;
+
+fn argon2() -> Argon2<'static> {
+    let params = Params::new(ARGON2_KIB, ARGON2_PASSES, 1, None).unwrap_or_default();
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+/// A credential for `password`. Takes some 10 ms.
+pub(crate) fn hash(password: &[u8]) -> Result<Credential, BrokerError> {
+    let salt: [u8; 16] = random()?;
+    let failed = |why| BrokerError::Invalid(format!("the password cannot be hashed: {why}"));
+    let hash: PasswordHash = argon2().hash_password_with_salt(password, &salt).map_err(failed)?;
+    Ok(Credential::Argon2(hash.to_string()))
+}
+
+/// Whether `password` is right by any of `credentials`. Without any it takes as long as with one, so that the time does
+/// not tell which users exist.
+pub(crate) fn verify(password: &[u8], credentials: &[Credential]) -> bool {
+    if credentials.is_empty() {
+        let mut out = [0; 32];
+        let _ = argon2().hash_password_into(password, b"no such user at all", &mut out); // only the time matters
+        return false;
+    }
+    credentials.iter().any(|credential| match credential {
+        Credential::Argon2(text) => match PasswordHash::new(text) {
+            Ok(hash) => argon2().verify_password(password, &hash).is_ok(),
+            Err(_) => false,
+        },
+        Credential::SaltedSha256(text) => verify_sha256(password, text),
+    })
+}
+
+fn verify_sha256(password: &[u8], text: &str) -> bool {
+    let Some(bytes) = from_hex(text) else {
+        return false;
+    };
+    let Some((salt, stored)) = bytes.split_at_checked(SALT_BYTES) else {
+        return false;
+    };
+    let computed = Sha256::new().chain_update(salt).chain_update(password).finalize();
+    is_equal(&computed, stored)
+}
+
+/// Compares in a time that does not depend on where the difference lies.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0u8, |found, (a, b)| found | (a ^ b)) == 0
+}
+
+fn salted_sha256(password: &[u8], salt: [u8; SALT_BYTES]) -> Credential {
+    let digest = Sha256::new().chain_update(salt).chain_update(password).finalize();
+    let hex = salt.iter().chain(digest.iter()).map(|byte| format!("{byte:02x}")).collect();
+    Credential::SaltedSha256(hex)
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// The default user, as made on the first start.
+pub(crate) fn default_user() -> Result<User, BrokerError> {
+    // Its password is known to everybody: a costly hash would hide nothing and slow the first login down.
+    let credentials = vec![salted_sha256(DEFAULT_USER.as_bytes(), random()?)];
+    Ok(User { name: DEFAULT_USER.to_owned(), credentials, tags: vec![ADMINISTRATOR.to_owned()] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_password_is_taken_by_either_kind_and_no_other() {
+        for credential in [hash(b"secret").unwrap(), salted_sha256(b"secret", [1, 2, 3, 4])] {
+            let only = [credential];
+            assert!(verify(b"secret", &only));
+            assert!(!verify(b"Secret", &only));
+            assert!(!verify(b"", &only));
+        }
+        assert!(!verify(b"secret", &[]));
+        for damaged in ["", "0", "xy", "01020304", "01020304ff"] {
+            assert!(!verify(b"secret", &[Credential::SaltedSha256(damaged.into())]), "{damaged}");
+            assert!(!verify(b"secret", &[Credential::Argon2(damaged.into())]), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn salted_sha256_is_salt_then_digest_in_hexadecimal() {
+        let Credential::SaltedSha256(made) = salted_sha256(b"test12", [0x90, 0x8d, 0xc6, 0x0a]) else { unreachable!() };
+        assert_eq!(made.get(..8), Some("908dc60a"));
+        assert_eq!(made.len(), 72);
+    }
+}

@@ -1,0 +1,159 @@
+//! Logins under way, and proofs that were made before. Users themselves are in the catalog.
+
+use std::collections::{HashMap, VecDeque};
+
+use cluster::Command;
+use cluster::meta::{Credential, User};
+use model::Name;
+use sha2::{Digest, Sha256};
+
+use super::proof::{self, DEFAULT_USER};
+use super::{LoginError, Principal};
+use crate::core::Core;
+use crate::ids::random;
+use crate::{BrokerError, CallId, Event, Job, JobDone, Lsn, SessionId};
+
+/// Proofs remembered; when there are more, all are forgotten.
+const PROVEN_MAX: usize = 10_000;
+
+/// What is known of logins.
+pub(crate) struct Users {
+    /// Passwords to check or to hash.
+    pub(crate) jobs: VecDeque<Job>,
+    /// Which users proved which password, by a digest that means nothing outside this process: clients that all connect
+    /// again at once cost one hash each user, not each connection.
+    proven: HashMap<[u8; 32], Name>,
+    /// Random, made at the first login.
+    secret: Option<[u8; 32]>,
+    /// Counts changes of users: a check that began before a change proves nothing for later.
+    changes: u64,
+}
+
+/// The outcome of a job on a password; opaque to the driver.
+pub struct UserDone {
+    session: SessionId,
+    call: CallId,
+    name: Name,
+    what: Outcome,
+}
+
+enum Outcome {
+    /// A password was checked.
+    Checked { is_right: bool, attempt: Attempt },
+    /// A password was hashed.
+    Hashed { credential: Result<Credential, BrokerError>, tags: Vec<String> },
+}
+
+/// What is to be remembered of a login under way.
+#[derive(Clone, Copy)]
+struct Attempt {
+    from_loopback: bool,
+    digest: Option<[u8; 32]>,
+    changes: u64,
+}
+
+impl Users {
+    /// Nobody has logged in yet.
+    pub(crate) fn new() -> Users {
+        Users { jobs: VecDeque::new(), proven: HashMap::new(), secret: None, changes: 0 }
+    }
+
+    /// A digest of user and password; `None` without random numbers: then nothing is remembered.
+    fn digest(&mut self, user: &str, password: &[u8]) -> Option<[u8; 32]> {
+        if self.secret.is_none() {
+            self.secret = random().ok();
+        }
+        let secret = self.secret.as_ref()?;
+        let length = (user.len() as u64).to_be_bytes();
+        let hash = Sha256::new().chain_update(secret).chain_update(length).chain_update(user).chain_update(password);
+        Some(hash.finalize().into())
+    }
+
+    fn remember(&mut self, attempt: Attempt, name: &Name) {
+        if let Some(digest) = attempt.digest.filter(|_| attempt.changes == self.changes) {
+            if self.proven.len() >= PROVEN_MAX {
+                self.proven.clear();
+            }
+            self.proven.insert(digest, name.clone());
+        }
+    }
+
+    fn changed(&mut self) {
+        self.changes += 1;
+        self.proven.clear();
+    }
+}
+
+impl Core {
+    /// See [`crate::Broker::login`].
+    pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
+        let Ok(name) = Name::new(user) else {
+            self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
+            return;
+        };
+        let digest = self.users.digest(user, password);
+        let attempt = Attempt { from_loopback, digest, changes: self.users.changes };
+        if digest.is_some_and(|digest| self.users.proven.contains_key(&digest)) {
+            self.logged_in(session, call, &name, true, attempt);
+            return;
+        }
+        let known = self.catalog.get().users.get(user);
+        let credentials = known.map(|user| user.credentials.clone()).unwrap_or_default();
+        let password = password.to_vec();
+        self.users.jobs.push_back(Job::User(Box::new(move || {
+            let is_right = proof::verify(&password, &credentials);
+            JobDone::User(UserDone { session, call, name, what: Outcome::Checked { is_right, attempt } })
+        })));
+    }
+
+    /// See [`crate::Broker::put_user`].
+    pub(crate) fn put_user(&mut self, session: SessionId, call: CallId, name: &Name, password: &str, tags: &[String]) {
+        let (name, password, tags) = (name.clone(), password.as_bytes().to_vec(), tags.to_vec());
+        self.users.jobs.push_back(Job::User(Box::new(move || {
+            let what = Outcome::Hashed { credential: proof::hash(&password), tags };
+            JobDone::User(UserDone { session, call, name, what })
+        })));
+    }
+
+    /// See [`crate::Broker::delete_user`].
+    pub(crate) fn delete_user(&mut self, name: &str) -> Result<Lsn, BrokerError> {
+        let lsn = self.run(&Command::DeleteUser(name.to_owned()))?;
+        self.users.changed();
+        Ok(lsn)
+    }
+
+    /// A job on a password has come back.
+    pub(crate) fn user_done(&mut self, done: UserDone) {
+        let UserDone { session, call, name, what } = done;
+        match what {
+            Outcome::Checked { is_right, attempt } => self.logged_in(session, call, &name, is_right, attempt),
+            Outcome::Hashed { credential, tags } => {
+                let stored = credential.and_then(|credential| {
+                    let user = User { name: name.to_string(), credentials: vec![credential], tags };
+                    self.run(&Command::PutUser(user))
+                });
+                self.users.changed();
+                self.events.push(session, Event::UserStored(call, stored));
+            }
+        }
+    }
+
+    /// Answers a login.
+    fn logged_in(&mut self, session: SessionId, call: CallId, name: &Name, is_right: bool, attempt: Attempt) {
+        let answer = match self.catalog.get().users.get(name.as_str()) {
+            // The user may have been removed while the password was checked.
+            Some(user) if is_right => {
+                if name.as_str() == DEFAULT_USER && !attempt.from_loopback {
+                    Err(LoginError::LoopbackOnly)
+                } else {
+                    Ok(Principal { user: name.clone(), tags: user.tags.clone() })
+                }
+            }
+            _ => Err(LoginError::Refused),
+        };
+        if is_right {
+            self.users.remember(attempt, name);
+        }
+        self.events.push(session, Event::Login(call, answer));
+    }
+}

@@ -1,0 +1,182 @@
+//! Commands against the catalog: what each changes, what each refuses, and that records survive as JSON.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn key(name: &str) -> Key {
+    ("/".into(), name.into())
+}
+
+fn topic(name: &str, logs: &[u64]) -> Command {
+    Command::CreateTopic(Topic {
+        tenant: "/".into(),
+        name: name.into(),
+        id: [7; 16],
+        partitions: logs.iter().map(|log| Partition { log: *log }).collect(),
+        config: [("retention.ms".to_owned(), "-1".to_owned())].into(),
+        internal: false,
+    })
+}
+
+fn queue(name: &str, id: u64, source: QueueSource) -> Command {
+    Command::CreateQueue(Queue {
+        tenant: "/".into(),
+        name: name.into(),
+        id,
+        source,
+        durable: true,
+        auto_delete: false,
+        exclusive: false,
+        arguments: [("x-max".to_owned(), serde_json::json!({"int": 5}))].into(),
+    })
+}
+
+fn exchange(name: &str) -> Command {
+    Command::CreateExchange(Exchange {
+        tenant: "/".into(),
+        name: name.into(),
+        kind: ExchangeKind::Fanout,
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: BTreeMap::new(),
+    })
+}
+
+fn binding(exchange: &str, queue: &str) -> Binding {
+    Binding {
+        tenant: "/".into(),
+        exchange: exchange.into(),
+        queue: queue.into(),
+        key: "k".into(),
+        arguments: BTreeMap::new(),
+    }
+}
+
+fn user(name: &str) -> Command {
+    Command::PutUser(User {
+        name: name.into(),
+        credentials: vec![Credential::SaltedSha256("00".into())],
+        tags: vec!["administrator".into()],
+    })
+}
+
+/// Applies all; each must fit.
+fn catalog(commands: &[Command]) -> Catalog {
+    let mut catalog = Catalog::default();
+    for command in commands {
+        catalog.apply(command).unwrap();
+    }
+    catalog
+}
+
+/// A command that does not fit is refused so, by `check` as by `apply`, and changes nothing.
+fn refused(catalog: &Catalog, command: &Command, why: &str) {
+    let mut tried = catalog.clone();
+    assert_eq!(catalog.check(command).unwrap_err().to_string(), why);
+    assert_eq!(tried.apply(command).unwrap_err().to_string(), why);
+    assert_eq!(&tried, catalog);
+}
+
+#[test]
+fn topics_and_queues_share_one_name_space_per_tenant() {
+    let catalog = catalog(&[topic("t", &[1, 2]), queue("q", 3, QueueSource::Own { log: 4 })]);
+    refused(&catalog, &topic("t", &[9]), "topic 't' exists");
+    refused(&catalog, &topic("q", &[9]), "queue 'q' exists");
+    refused(&catalog, &queue("t", 9, QueueSource::Own { log: 10 }), "topic 't' exists");
+    let mut other = catalog.clone();
+    let Command::CreateTopic(mut topic) = topic("q", &[9]) else { unreachable!() };
+    topic.tenant = "other".into();
+    other.apply(&Command::CreateTopic(topic)).unwrap();
+}
+
+#[test]
+fn a_log_id_is_never_given_twice_even_after_its_topic_is_gone() {
+    let mut catalog = catalog(&[topic("t", &[5, 6]), Command::DeleteTopic(key("t"))]);
+    assert_eq!(catalog.last_log, 6);
+    refused(&catalog, &topic("u", &[6]), "log 6 was given before");
+    refused(&catalog, &topic("u", &[8, 8]), "log 8 was given before");
+    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 6 }), "log 6 was given before");
+    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 7 }), "log 7 was given before");
+    catalog.apply(&queue("q", 9, QueueSource::Own { log: 8 })).unwrap();
+    assert_eq!(catalog.last_log, 9);
+}
+
+#[test]
+fn a_queue_over_a_topic_needs_that_topic() {
+    let catalog = catalog(&[topic("t", &[1])]);
+    refused(&catalog, &queue("q", 2, QueueSource::Topic { topic: "u".into() }), "no topic 'u'");
+    let mut ok = catalog.clone();
+    ok.apply(&queue("q", 2, QueueSource::Topic { topic: "t".into() })).unwrap();
+}
+
+#[test]
+fn bindings_go_with_their_queue_and_their_exchange() {
+    let all = [
+        queue("q", 1, QueueSource::Own { log: 2 }),
+        queue("r", 3, QueueSource::Own { log: 4 }),
+        exchange("e"),
+        Command::Bind(binding("e", "q")),
+        Command::Bind(binding("e", "q")),
+        Command::Bind(binding("e", "r")),
+        Command::Bind(binding("amq.direct", "r")),
+    ];
+    let mut catalog = catalog(&all);
+    assert_eq!(catalog.bindings.len(), 3, "binding twice changes nothing");
+    refused(&catalog, &Command::Bind(binding("e", "none")), "no queue 'none'");
+    refused(&catalog, &exchange("e"), "exchange 'e' exists");
+    catalog.apply(&Command::DeleteQueue(key("q"))).unwrap();
+    assert_eq!(catalog.bindings.len(), 2);
+    catalog.apply(&Command::DeleteExchange(key("e"))).unwrap();
+    assert_eq!(catalog.bindings, [binding("amq.direct", "r")]);
+    catalog.apply(&Command::Unbind(binding("amq.direct", "r"))).unwrap();
+    catalog.apply(&Command::Unbind(binding("amq.direct", "r"))).unwrap();
+    assert_eq!(catalog.bindings, []);
+}
+
+#[test]
+fn what_is_missing_cannot_be_removed_and_a_cluster_is_founded_once() {
+    let catalog = catalog(&[Command::Found { cluster_id: "abc".into() }, user("u")]);
+    refused(&catalog, &Command::Found { cluster_id: "def".into() }, "cluster 'abc' exists");
+    refused(&catalog, &Command::DeleteTopic(key("x")), "no topic 'x'");
+    refused(&catalog, &Command::DeleteQueue(key("x")), "no queue 'x'");
+    refused(&catalog, &Command::DeleteExchange(key("x")), "no exchange 'x'");
+    refused(&catalog, &Command::DeleteUser("x".into()), "no user 'x'");
+    let mut gone = catalog.clone();
+    gone.apply(&Command::DeleteUser("u".into())).unwrap();
+    assert!(gone.users.is_empty());
+}
+
+#[test]
+fn catalog_and_commands_survive_as_json() {
+    let commands = [
+        Command::Found { cluster_id: "abc".into() },
+        topic("t", &[1, 2]),
+        topic("gone", &[3]),
+        queue("q", 4, QueueSource::Own { log: 5 }),
+        queue("s", 6, QueueSource::Topic { topic: "t".into() }),
+        exchange("e"),
+        exchange("f"),
+        Command::Bind(binding("e", "q")),
+        Command::Bind(binding("e", "s")),
+        Command::Unbind(binding("e", "s")),
+        Command::DeleteExchange(key("f")),
+        Command::DeleteTopic(key("gone")),
+        Command::DeleteQueue(key("s")),
+        user("u"),
+        user("v"),
+        Command::DeleteUser("v".into()),
+    ];
+    let told = catalog(&commands);
+    let mut read = Catalog::default();
+    for command in &commands {
+        let text = serde_json::to_string(command).unwrap();
+        let back: Command = serde_json::from_str(&text).unwrap();
+        assert_eq!(&back, command);
+        read.apply(&back).unwrap();
+    }
+    assert_eq!(read, told);
+    let text = serde_json::to_string(&told).unwrap();
+    assert_eq!(serde_json::from_str::<Catalog>(&text).unwrap(), told);
+}
