@@ -1,36 +1,48 @@
-//! What tongues ask of queues and exchanges.
+//! What tongues ask of queues. Exchanges and publishing are in `routing/api.rs`.
 
 use model::Now;
 
 use super::*;
-use crate::routing::*;
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
-#[allow(unused_variables, clippy::needless_pass_by_value)]
 impl Broker {
-    /// Declares a queue: makes it, or checks that it is equal (the differing field is named by `BrokerError::Invalid`
-
-    /// in the caller's words: the session compares [`QueueInfo`] itself for exact texts, this only makes or finds).
-    pub fn declare_queue(&mut self, session: SessionId, spec: &QueueSpec, now: Now) -> Result<Declared, BrokerError> {
-        unimplemented!()
+    /// Declares a queue: makes it, or finds the one of that name. The session compares [`QueueInfo`] itself, for its own
+    /// exact texts; this only makes or finds. A queue over a topic ([`QueueSpec::topic`]) begins at the topic's earliest
+    /// message.
+    ///
+    /// # Errors
+    /// [`BrokerError::Locked`] when it is exclusive to another session, [`BrokerError::Exists`] when a topic has the
+    /// name, [`BrokerError::Missing`] when the topic to share does not exist, [`BrokerError::Storage`].
+    pub fn declare_queue(&mut self, session: SessionId, spec: &QueueSpec, _now: Now) -> Result<Declared, BrokerError> {
+        self.queues.declare(&mut self.core, session, spec)
     }
 
-    /// A queue as it stands; `Locked` when it is exclusive to another session.
+    /// A queue as it stands.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], or [`BrokerError::Locked`] when it is exclusive to another session.
     pub fn queue(&self, session: SessionId, tenant: &str, name: &str) -> Result<QueueInfo, BrokerError> {
-        unimplemented!()
+        self.queues.find(session, tenant, name).map(super::queue::Queue::describe)
     }
 
     /// All queues of a tenant, by name.
+    #[must_use]
     pub fn queues(&self, tenant: &str) -> Vec<QueueInfo> {
-        unimplemented!()
+        self.queues.list(tenant)
     }
 
-    /// Drops all ready messages; answers how many.
+    /// Drops all ready messages; answers how many. Of a shared topic nothing is dropped: the queue moves to its end.
+    ///
+    /// # Errors
+    /// As [`Broker::queue`]; [`BrokerError::Storage`].
     pub fn purge(&mut self, session: SessionId, tenant: &str, name: &str) -> Result<(u64, Lsn), BrokerError> {
-        unimplemented!()
+        self.queues.purge(&mut self.core, session, (tenant, name))
     }
 
     /// Removes a queue; answers how many ready messages it held. A missing queue is no error: 0.
+    ///
+    /// # Errors
+    /// [`BrokerError::InUse`] when a condition does not hold, [`BrokerError::Locked`], [`BrokerError::Storage`].
     pub fn delete_queue(
         &mut self,
         session: SessionId,
@@ -39,43 +51,14 @@ impl Broker {
         if_unused: bool,
         if_empty: bool,
     ) -> Result<(u64, Lsn), BrokerError> {
-        unimplemented!()
+        self.queues.delete(&mut self.core, session, (tenant, name), (if_unused, if_empty))
     }
 
-    /// Declares an exchange: makes it or finds it (the session compares for equivalence).
-    pub fn declare_exchange(&mut self, spec: &ExchangeSpec) -> Result<(ExchangeSpec, Lsn), BrokerError> {
-        unimplemented!()
-    }
-
-    /// An exchange as it stands; the built-in ones are always there.
-    #[must_use]
-    pub fn exchange(&self, tenant: &str, name: &str) -> Option<ExchangeSpec> {
-        unimplemented!()
-    }
-
-    /// Removes an exchange and its bindings; a missing one is no error.
-    pub fn delete_exchange(&mut self, tenant: &str, name: &str, if_unused: bool) -> Result<Lsn, BrokerError> {
-        unimplemented!()
-    }
-
-    /// Binds a queue to an exchange.
-    pub fn bind(&mut self, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
-        unimplemented!()
-    }
-
-    /// Undoes a binding; what is not bound is no error.
-    pub fn unbind(&mut self, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
-        unimplemented!()
-    }
-
-    /// Publishes one message. Publishes of one turn are one write and one sync.
-    pub fn publish(&mut self, request: &PublishRequest<'_>, now: Now) -> Result<Published, BrokerError> {
-        unimplemented!()
-    }
-
-    /// Starts a consumer; deliveries come as [`Event::Deliver`] while it has credit. `wanted` is the format in which
-
-    /// stored units are handed on as they are.
+    /// Starts a consumer; deliveries come as [`crate::Event::Deliver`] while it has credit. `wanted` is the format in
+    /// which stored units are handed on as they are.
+    ///
+    /// # Errors
+    /// [`BrokerError::ExclusiveUse`]; as [`Broker::queue`].
     pub fn consume(
         &mut self,
         session: SessionId,
@@ -84,22 +67,24 @@ impl Broker {
         spec: ConsumeSpec,
         wanted: model::FormatTag,
     ) -> Result<ConsumerId, BrokerError> {
-        unimplemented!()
+        self.queues.consume((session, tenant, queue), spec, wanted)
     }
 
     /// Grants a consumer `more` messages beyond what it may be sent already.
     pub fn credit(&mut self, consumer: ConsumerId, more: u32) {
-        unimplemented!()
+        self.queues.credit(consumer, more);
     }
 
     /// Ends a consumer. What it was sent stays unsettled until its session settles it or closes. Deliveries that lie
-
-    /// in the event queue for it go back.
+    /// in the event queue for it go back, as if they had not been made.
     pub fn cancel(&mut self, consumer: ConsumerId) {
-        unimplemented!()
+        self.queues.cancel(&mut self.core, consumer);
     }
 
-    /// Takes one message from a queue; `call` is named by [`Event::GetReady`] when the disk had to be waited for.
+    /// Takes one message from a queue; `call` is named by [`crate::Event::GetReady`] when the disk had to be waited for.
+    ///
+    /// # Errors
+    /// As [`Broker::queue`]; [`BrokerError::Storage`] when the disk fails.
     pub fn get(
         &mut self,
         session: SessionId,
@@ -109,11 +94,12 @@ impl Broker {
         auto_settle: bool,
         wanted: model::FormatTag,
     ) -> Result<Got, BrokerError> {
-        unimplemented!()
+        self.queues.get(&mut self.core, (session, call), (tenant, queue), (wanted, auto_settle))
     }
 
-    /// Settles delivered messages of one session and queue. Unknown keys (the queue is gone) are passed over.
+    /// Settles delivered messages of one session. Unknown keys (the queue is gone, or the message is not in this
+    /// session's hands) are passed over.
     pub fn settle(&mut self, session: SessionId, keys: &[DeliveryKey], how: Settle) {
-        unimplemented!()
+        self.queues.settle(session, keys, how);
     }
 }

@@ -233,6 +233,11 @@ impl Cursor {
         self.held.len() as u64
     }
 
+    /// What may be given out ends here.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Everything before is settled: the queue's own log may be trimmed up to here.
     pub(crate) fn head(&self) -> u64 {
         self.head

@@ -1,16 +1,19 @@
 //! Queues: a shared cursor over a log of its own or over a topic's partitions.
 
 mod api;
-#[allow(dead_code)] // wired to the broker in the next step
+mod consumers;
 mod cursor;
 #[cfg(test)]
 mod cursor_tests;
-#[allow(dead_code)]
-mod ranges;
-#[allow(dead_code)]
-mod record;
+mod manage;
+#[allow(clippy::module_inception)]
+mod queue;
 mod queues;
+mod ranges;
+mod record;
+mod track;
 mod types;
+mod window;
 
 pub(crate) use queues::Queues;
 pub use types::*;

@@ -1,61 +1,325 @@
-//! Queues as the broker drives them.
+//! All queues of this shard: by id, by name, by log; what the broker tells them at each turn.
+//!
+//! Making and removing them is in `manage.rs`, exchanges are in `crate::routing`.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
-use model::{LogId, Mono, Now, Offset};
-use storage::{Owner, ReadId};
+use model::{LogId, Mono, Name, Now, Offset};
+use storage::{Batch, Owner, ReadId, StateChange, SyncPolicy, Target};
 
-use crate::SessionId;
+use super::queue::{Queue, Wait};
+use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
+use crate::routing::{ExchangeSpec, Exchanges};
+use crate::{BrokerError, CallId, Event, SessionId, state};
+
+/// Bytes that all queues together keep read ahead between turns.
+const WINDOWS_BYTES_MAX: usize = 64 << 20;
 
 /// All queues, exchanges and bindings of this shard.
 #[derive(Default)]
-pub(crate) struct Queues {}
+pub(crate) struct Queues {
+    pub(crate) by_id: HashMap<u64, Queue>,
+    /// Tenant → name → id. Looked up by borrowed names.
+    pub(super) names: HashMap<Name, HashMap<Name, u64>>,
+    /// Which queues run over a log.
+    pub(super) by_log: BTreeSet<(LogId, u64)>,
+    pub(super) consumers: HashMap<ConsumerId, u64>,
+    last_consumer: u64,
+    /// The queues in which a session has consumers or messages, or that are its own.
+    pub(super) sessions: HashMap<SessionId, HashSet<u64>>,
+    /// Queues with something to do at the end of the turn.
+    pub(super) marked: Vec<u64>,
+    /// Which queue waits for a read.
+    reads: HashMap<ReadId, u64>,
+    /// Bytes read ahead.
+    pub(super) windows_bytes: usize,
+    pub(crate) exchanges: Exchanges,
+    /// Room for a publish's targets and for a turn's records, kept from one to the next.
+    pub(crate) targets: Vec<Target>,
+    records: Vec<u8>,
+}
 
-#[allow(unused_variables, clippy::needless_pass_by_value, clippy::unused_self)]
 impl Queues {
-    /// None.
-    pub(crate) fn new() -> Queues {
-        Queues::default()
+    /// No queues, and the exchanges that every tenant always has.
+    pub(crate) fn new(builtin: Vec<ExchangeSpec>) -> Queues {
+        Queues { exchanges: Exchanges::new(builtin), ..Queues::default() }
     }
 
-    /// At the start: the catalog (`core.catalog.get()`) and the state records of kind [`crate::state::CURSOR`]. Logs
-    /// named by the catalog are known to `core.partitions` already.
-    pub(crate) fn recover(&mut self, core: &mut Core, records: Vec<(Owner, Vec<Bytes>)>) {}
-
-    /// The turn ends, nothing is written yet: commit the state that changed.
-    pub(crate) fn before_flush(&mut self, core: &mut Core) {}
+    /// The turn ends, nothing is written yet: hands out what is ready and commits what has changed.
+    pub(crate) fn before_flush(&mut self, core: &mut Core) {
+        for at in 0..self.marked.len() {
+            if let Some(queue) = self.marked.get(at).and_then(|id| self.by_id.get_mut(id)) {
+                queue.settle_unconfirmed();
+            }
+        }
+        self.pump(core);
+        self.record(core);
+    }
 
     /// The watermark of `log` has moved to `watermark`.
-    pub(crate) fn log_moved(&mut self, core: &mut Core, log: LogId, watermark: Offset) {}
-
-    /// The turn is written (or a sync came back), watermarks have moved: deliver. Not called after a failure.
-    pub(crate) fn after_flush(&mut self, core: &mut Core) {}
-
-    /// A read that answered `Pending` can be asked again. Also called for reads of others.
-    pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {}
-
-    /// The whole state of one owner of kind [`crate::state::CURSOR`], since storage asks for a snapshot; `None` when
-    /// there is no such queue: then the owner is dropped.
-    pub(crate) fn snapshot(&self, owner: Owner) -> Option<Vec<u8>> {
-        None
+    pub(crate) fn log_moved(&mut self, _core: &mut Core, log: LogId, watermark: Offset) {
+        for &(_, id) in self.by_log.range((log, 0)..=(log, u64::MAX)) {
+            if let Some(queue) = self.by_id.get_mut(&id)
+                && let Some(track) = queue.track(log)
+            {
+                track.cursor.visible(watermark.0);
+                mark(queue, &mut self.marked);
+            }
+        }
     }
 
-    /// When [`Queues::tick`] must be called at the latest.
+    /// The turn is written (or a sync came back), watermarks have moved: delivers. What this changes is committed with
+    /// the next turn, which the driver ends before it writes to sockets, since there are events.
+    pub(crate) fn after_flush(&mut self, core: &mut Core) {
+        self.pump(core);
+    }
+
+    /// A read that answered `Pending` can be asked again. Also called for reads of others.
+    pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {
+        let Some(queue) = self.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
+        for track in queue.tracks.iter_mut().filter(|track| track.waits == Some(read)) {
+            track.waits = None;
+        }
+        for (session, call) in queue.getters.drain(..) {
+            core.events.push(session, Event::GetReady(call));
+        }
+        mark(queue, &mut self.marked);
+    }
+
+    /// The whole state of one owner of kind [`state::CURSOR`], since storage asks for a snapshot; `None` when there is
+    /// no such queue: then the owner is dropped.
+    pub(crate) fn snapshot(&self, owner: Owner) -> Option<Vec<u8>> {
+        let queue = self.by_id.get(&owner.id).filter(|queue| queue.is_stored())?;
+        let mut record = Vec::new();
+        queue.put_snapshot(&mut record);
+        Some(record)
+    }
+
+    /// When [`Queues::tick`] must be called at the latest: never, queues have no timers yet.
+    #[allow(clippy::unused_self)]
     pub(crate) fn deadline(&self) -> Option<Mono> {
         None
     }
 
     /// Time has passed.
-    pub(crate) fn tick(&mut self, core: &mut Core, now: Now) {}
+    #[allow(clippy::unused_self)]
+    pub(crate) fn tick(&mut self, _core: &mut Core, _now: Now) {}
 
     /// A session is gone: consumers, unsettled messages, exclusive queues.
-    pub(crate) fn session_closed(&mut self, core: &mut Core, session: SessionId, now: Now) {}
-
-    /// A topic is gone; its logs too, right after this.
-    pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {}
+    pub(crate) fn session_closed(&mut self, core: &mut Core, session: SessionId, _now: Now) {
+        let touched = self.sessions.remove(&session).unwrap_or_default();
+        if touched.is_empty() {
+            return;
+        }
+        let unsent = core.events.take_where(session, |event| matches!(event, Event::Deliver(..)));
+        self.give_back(session, unsent);
+        for id in touched {
+            let Some(queue) = self.by_id.get_mut(&id) else { continue };
+            let gone = queue.consumers.remove_session(session);
+            for consumer in &gone {
+                self.consumers.remove(consumer);
+            }
+            queue.session_lost(session);
+            mark(queue, &mut self.marked);
+            let unused = queue.info.auto_delete && !gone.is_empty() && queue.consumers.count() == 0;
+            if unused || queue.info.owner == Some(session) {
+                self.remove_or_log(core, id);
+            }
+        }
+    }
 
     /// Whether a queue has this name, lasting or not.
     pub(crate) fn has(&self, tenant: &str, name: &str) -> bool {
-        false
+        self.id_of(tenant, name).is_some()
+    }
+
+    /// The id of a queue.
+    pub(crate) fn id_of(&self, tenant: &str, name: &str) -> Option<u64> {
+        self.names.get(tenant)?.get(name).copied()
+    }
+
+    /// A queue that `session` may use.
+    pub(crate) fn find(&self, session: SessionId, tenant: &str, name: &str) -> Result<&Queue, BrokerError> {
+        let queue = self.id_of(tenant, name).and_then(|id| self.by_id.get(&id));
+        let queue = queue.ok_or_else(|| BrokerError::Missing { kind: "queue", name: name.to_owned() })?;
+        match queue.info.owner {
+            Some(owner) if owner != session => Err(BrokerError::Locked(name.to_owned())),
+            _ => Ok(queue),
+        }
+    }
+
+    /// A queue that `session` may use, to change it: it is marked.
+    pub(super) fn find_mut(
+        &mut self,
+        session: SessionId,
+        tenant: &str,
+        name: &str,
+    ) -> Result<&mut Queue, BrokerError> {
+        let id = self.find(session, tenant, name)?.id;
+        let missing = || BrokerError::Missing { kind: "queue", name: name.to_owned() };
+        let queue = self.by_id.get_mut(&id).ok_or_else(missing)?;
+        mark(queue, &mut self.marked);
+        Ok(queue)
+    }
+
+    /// Starts a consumer.
+    pub(super) fn consume(
+        &mut self,
+        (session, tenant, name): (SessionId, &str, &str),
+        spec: ConsumeSpec,
+        wanted: model::FormatTag,
+    ) -> Result<ConsumerId, BrokerError> {
+        let consumer = ConsumerId(self.last_consumer + 1);
+        let queue = self.find_mut(session, tenant, name)?;
+        if !queue.consumers.add(consumer, session, spec, wanted) {
+            return Err(BrokerError::ExclusiveUse(name.to_owned()));
+        }
+        let id = queue.id;
+        self.last_consumer = consumer.0;
+        self.consumers.insert(consumer, id);
+        self.sessions.entry(session).or_default().insert(id);
+        Ok(consumer)
+    }
+
+    /// Grants a consumer credit.
+    pub(super) fn credit(&mut self, consumer: ConsumerId, more: u32) {
+        if let Some(queue) = self.consumers.get(&consumer).and_then(|id| self.by_id.get_mut(id)) {
+            queue.consumers.grant(consumer, more);
+            mark(queue, &mut self.marked);
+        }
+    }
+
+    /// Ends a consumer; what lies in the event queue for it goes back.
+    pub(super) fn cancel(&mut self, core: &mut Core, consumer: ConsumerId) {
+        let Some(id) = self.consumers.remove(&consumer) else { return };
+        let Some(queue) = self.by_id.get_mut(&id) else { return };
+        let Some(session) = queue.consumers.remove(consumer) else { return };
+        let unsent = core.events.take_where(session, |event| matches!(event, Event::Deliver(whose, _) if *whose == consumer));
+        mark(queue, &mut self.marked);
+        let unused = queue.info.auto_delete && queue.consumers.count() == 0;
+        self.give_back(session, unsent);
+        if unused {
+            self.remove_or_log(core, id);
+        }
+    }
+
+    /// Takes one message.
+    pub(super) fn get(
+        &mut self,
+        core: &mut Core,
+        (session, call): (SessionId, CallId),
+        (tenant, name): (&str, &str),
+        (wanted, auto_settle): (model::FormatTag, bool),
+    ) -> Result<Got, BrokerError> {
+        let id = self.find(session, tenant, name)?.id;
+        let Some(queue) = self.by_id.get_mut(&id) else { return Ok(Got::Empty) };
+        mark(queue, &mut self.marked);
+        let before = queue.window_bytes();
+        let got = queue.get((session, wanted, auto_settle), &mut self.reads, core);
+        self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);
+        match got {
+            Ok(Some(delivery)) => {
+                let left = queue.ready();
+                self.sessions.entry(session).or_default().insert(id);
+                Ok(Got::Message(delivery, left))
+            }
+            Ok(None) => Ok(Got::Empty),
+            Err(Wait::Pending) => {
+                queue.getters.push((session, call));
+                self.sessions.entry(session).or_default().insert(id);
+                Ok(Got::Pending)
+            }
+            Err(Wait::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    /// Settles messages of one session.
+    pub(super) fn settle(&mut self, session: SessionId, keys: &[DeliveryKey], how: Settle) {
+        for of_one_queue in keys.chunk_by(|one, next| one.queue == next.queue) {
+            let Some(queue) = of_one_queue.first().and_then(|key| self.by_id.get_mut(&key.queue)) else { continue };
+            for key in of_one_queue {
+                queue.settle(session, *key, how);
+            }
+            mark(queue, &mut self.marked);
+        }
+    }
+
+    /// Puts deliveries that never left back to their places.
+    pub(super) fn give_back(&mut self, session: SessionId, events: Vec<Event>) {
+        for event in events {
+            let Event::Deliver(_, deliveries) = event else { continue };
+            for Delivery { key, .. } in deliveries {
+                if let Some(queue) = self.by_id.get_mut(&key.queue) {
+                    queue.untake(session, key);
+                    mark(queue, &mut self.marked);
+                }
+            }
+        }
+    }
+
+    fn pump(&mut self, core: &mut Core) {
+        let mut at = 0;
+        let marked = std::mem::take(&mut self.marked);
+        let mut again = Vec::new();
+        while let Some(&id) = marked.get(at) {
+            at += 1;
+            let Some(queue) = self.by_id.get_mut(&id) else { continue };
+            queue.marked = false;
+            let before = queue.window_bytes();
+            let more = queue.pump(&mut self.reads, core);
+            self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);
+            if self.windows_bytes > WINDOWS_BYTES_MAX {
+                self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
+            }
+            if more || queue.has_news() {
+                mark(queue, &mut again);
+            }
+        }
+        self.marked = again;
+    }
+
+    /// Commits what has changed in all marked queues as one batch.
+    fn record(&mut self, core: &mut Core) {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        let (mut places, mut trims) = (Vec::new(), Vec::new());
+        for queue in self.marked.iter().filter_map(|id| self.by_id.get(id)) {
+            let from = records.len();
+            if queue.is_stored() && queue.put_delta(&mut records) {
+                places.push((state::cursor_of(queue.id), from..records.len()));
+            }
+            trims.extend(queue.trim());
+        }
+        let delta = |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
+        let changes = places.iter().map(delta).collect::<Vec<_>>();
+        if changes.is_empty() && trims.is_empty() {
+            self.recorded();
+        } else {
+            let batch = Batch { state: &changes, trims: &trims, ..Batch::default() };
+            match core.commit(&batch, SyncPolicy::None) {
+                Ok(_) => self.recorded(),
+                // The changes stay and are tried again with the next turn.
+                Err(error) => tracing::error!(%error, "the state of queues cannot be stored"),
+            }
+        }
+        self.records = records;
+    }
+
+    fn recorded(&mut self) {
+        for id in &self.marked {
+            if let Some(queue) = self.by_id.get_mut(id) {
+                queue.recorded();
+            }
+        }
+    }
+}
+
+/// Puts a queue into the list of those with something to do, once.
+pub(super) fn mark(queue: &mut Queue, marked: &mut Vec<u64>) {
+    if !queue.marked {
+        queue.marked = true;
+        marked.push(queue.id);
     }
 }

@@ -34,7 +34,6 @@ pub(crate) enum RecordError {
 
 /// Begins a record in `out`.
 pub(crate) fn begin(out: &mut Vec<u8>) {
-    out.clear();
     out.push(VERSION);
 }
 

@@ -1,0 +1,170 @@
+//! The consumers of one queue: who has credit and whose turn it is.
+
+use model::FormatTag;
+
+use super::{ConsumeSpec, ConsumerId, Delivery};
+use crate::SessionId;
+
+/// One consumer.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    pub(super) id: ConsumerId,
+    pub(super) session: SessionId,
+    pub(super) auto_settle: bool,
+    /// Messages it may still be sent.
+    pub(super) credit: u32,
+    /// The format in which stored units are handed on as they are.
+    pub(super) wanted: FormatTag,
+    /// What this turn has for it.
+    pub(super) batch: Vec<Delivery>,
+}
+
+/// All consumers of a queue.
+#[derive(Debug, Default)]
+pub(super) struct Consumers {
+    list: Vec<Consumer>,
+    /// Whose turn it is.
+    at: usize,
+    /// The one consumer there is wants to stay alone.
+    exclusive: bool,
+}
+
+impl Consumers {
+    /// Adds a consumer; false when it cannot be because one of them is, or would be, exclusive.
+    pub(super) fn add(&mut self, id: ConsumerId, session: SessionId, spec: ConsumeSpec, wanted: FormatTag) -> bool {
+        if self.exclusive || (spec.exclusive && !self.list.is_empty()) {
+            return false;
+        }
+        self.exclusive = spec.exclusive;
+        let ConsumeSpec { auto_settle, credit, .. } = spec;
+        self.list.push(Consumer { id, session, auto_settle, credit, wanted, batch: Vec::new() });
+        true
+    }
+
+    /// Removes a consumer; answers whose it was.
+    pub(super) fn remove(&mut self, id: ConsumerId) -> Option<SessionId> {
+        self.remove_where(|consumer| consumer.id == id).next().map(|(session, _)| session)
+    }
+
+    /// Removes all consumers of a session; answers their names.
+    pub(super) fn remove_session(&mut self, session: SessionId) -> Vec<ConsumerId> {
+        self.remove_where(|consumer| consumer.session == session).map(|(_, id)| id).collect()
+    }
+
+    /// Removes all consumers; answers whose they were.
+    pub(super) fn remove_all(&mut self) -> Vec<(SessionId, ConsumerId)> {
+        self.exclusive = false;
+        self.at = 0;
+        self.list.drain(..).map(|consumer| (consumer.session, consumer.id)).collect()
+    }
+
+    fn remove_where(&mut self, which: impl Fn(&Consumer) -> bool) -> impl Iterator<Item = (SessionId, ConsumerId)> {
+        // The next in turn stays the next in turn.
+        let before = self.list.iter().take(self.at).filter(|consumer| which(consumer)).count();
+        self.at -= before;
+        let (gone, kept) = std::mem::take(&mut self.list).into_iter().partition::<Vec<_>, _>(which);
+        self.list = kept;
+        self.exclusive &= !self.list.is_empty();
+        gone.into_iter().map(|consumer| (consumer.session, consumer.id))
+    }
+
+    /// Grants credit.
+    pub(super) fn grant(&mut self, id: ConsumerId, more: u32) {
+        if let Some(consumer) = self.list.iter_mut().find(|consumer| consumer.id == id) {
+            consumer.credit = consumer.credit.saturating_add(more);
+        }
+    }
+
+    /// The next in turn that has credit. It stays in turn until [`Consumers::served`].
+    pub(super) fn next_with_credit(&mut self) -> Option<&mut Consumer> {
+        for step in 0..self.list.len() {
+            let at = (self.at + step) % self.list.len();
+            if self.list[at].credit > 0 {
+                self.at = at;
+                return self.list.get_mut(at);
+            }
+        }
+        None
+    }
+
+    /// The one in turn was served with `delivery`: the turn goes on.
+    pub(super) fn served(&mut self, delivery: Delivery) {
+        if let Some(consumer) = self.list.get_mut(self.at) {
+            consumer.credit -= 1;
+            consumer.batch.push(delivery);
+        }
+        self.at = (self.at + 1) % self.list.len().max(1);
+    }
+
+    /// Takes out what was gathered for each since the last call.
+    pub(super) fn batches(&mut self) -> impl Iterator<Item = (SessionId, ConsumerId, Vec<Delivery>)> {
+        let filled = self.list.iter_mut().filter(|consumer| !consumer.batch.is_empty());
+        filled.map(|consumer| (consumer.session, consumer.id, std::mem::take(&mut consumer.batch)))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.list.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(credit: u32, exclusive: bool) -> ConsumeSpec {
+        ConsumeSpec { auto_settle: false, exclusive, credit }
+    }
+
+    fn add(all: &mut Consumers, id: u64, credit: u32, exclusive: bool) -> bool {
+        all.add(ConsumerId(id), SessionId(id / 10), spec(credit, exclusive), FormatTag(2))
+    }
+
+    fn serve(all: &mut Consumers) -> Option<u64> {
+        let next = all.next_with_credit()?;
+        next.credit -= 1;
+        let id = next.id.0;
+        all.at = (all.at + 1) % all.list.len();
+        Some(id)
+    }
+
+    #[test]
+    fn those_with_credit_are_served_in_turn() {
+        let mut all = Consumers::default();
+        for (id, credit) in [(1, 2), (2, 0), (3, 3)] {
+            assert!(add(&mut all, id, credit, false));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| serve(&mut all)).collect();
+        assert_eq!(order, [1, 3, 1, 3, 3]);
+        all.grant(ConsumerId(2), 1);
+        assert_eq!(serve(&mut all), Some(2));
+    }
+
+    #[test]
+    fn an_exclusive_consumer_is_alone_until_it_leaves() {
+        let mut all = Consumers::default();
+        assert!(add(&mut all, 10, 1, false));
+        assert!(!add(&mut all, 20, 1, true), "others have consumers");
+        assert_eq!(all.remove_session(SessionId(1)), [ConsumerId(10)]);
+        assert!(add(&mut all, 20, 1, true));
+        assert!(!add(&mut all, 30, 1, false));
+        assert_eq!(all.remove(ConsumerId(20)), Some(SessionId(2)));
+        assert_eq!(all.remove(ConsumerId(20)), None);
+        assert!(add(&mut all, 30, 1, false));
+        assert_eq!(all.remove_all(), [(SessionId(3), ConsumerId(30))]);
+        assert_eq!(serve(&mut all), None);
+    }
+
+    #[test]
+    fn leaving_does_not_skip_the_next_in_turn() {
+        let mut all = Consumers::default();
+        for id in 1..=3 {
+            add(&mut all, id, 9, false);
+        }
+        assert_eq!((serve(&mut all), serve(&mut all)), (Some(1), Some(2)));
+        all.remove(ConsumerId(1));
+        assert_eq!(serve(&mut all), Some(3));
+        all.remove(ConsumerId(3));
+        assert_eq!(serve(&mut all), Some(2));
+    }
+}

@@ -1,0 +1,264 @@
+//! Making, finding again after a start, emptying and removing queues.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use cluster::Command;
+use cluster::meta::{self, QueueSource};
+use model::{LogId, Name, Offset};
+use storage::{Batch, Lsn, Owner, StateChange, SyncPolicy};
+
+use super::cursor::Cursor;
+use super::queue::Queue;
+use super::queues::Queues;
+use super::record;
+use super::track::Track;
+use super::{Declared, QueueInfo, QueueSpec};
+use crate::core::Core;
+use crate::{BrokerError, Event, SessionId, state};
+
+/// The largest message a queue's own log takes: what a tongue allows is checked by that tongue.
+const MESSAGE_BYTES_MAX: usize = usize::MAX;
+
+impl Queues {
+    /// At the start: queues, exchanges and bindings of the catalog, cursors from the state records. What was in flight
+    /// is ready again.
+    pub(crate) fn recover(&mut self, core: &mut Core, records: Vec<(Owner, Vec<Bytes>)>) {
+        let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<HashMap<_, _>>();
+        let known = core.catalog.get().queues.values().cloned().collect::<Vec<_>>();
+        for queue in known {
+            let mut cursors = Vec::new();
+            for bytes in records.remove(&queue.id).unwrap_or_default() {
+                if let Err(error) = record::replay(&bytes, &mut cursors) {
+                    tracing::error!(queue = queue.name, %error, "a record of the queue's state is passed over");
+                }
+            }
+            if let Err(error) = self.reopen(core, &queue, cursors) {
+                tracing::error!(queue = queue.name, %error, "a queue cannot be opened");
+            }
+        }
+        self.recover_exchanges(core);
+        // Deleted just before the stop: the catalog has forgotten them, their state was still there.
+        let gone = records.into_keys().map(|id| (state::cursor_of(id), StateChange::Drop)).collect::<Vec<_>>();
+        if !gone.is_empty()
+            && let Err(error) = core.commit(&Batch { state: &gone, ..Batch::default() }, SyncPolicy::None)
+        {
+            tracing::warn!(%error, "the state of deleted queues could not be dropped now");
+        }
+    }
+
+    fn reopen(&mut self, core: &mut Core, queue: &meta::Queue, cursors: Vec<Cursor>) -> Result<(), BrokerError> {
+        let key = (queue.tenant.clone(), queue.name.clone());
+        let (topic, logs) = match &queue.source {
+            QueueSource::Own { log } => (None, vec![LogId(*log)]),
+            QueueSource::Topic { topic } => {
+                let Some(found) = core.catalog.get().topics.get(&(queue.tenant.clone(), topic.clone())) else {
+                    // Its topic was deleted just before the stop.
+                    core.run(&Command::DeleteQueue(key))?;
+                    return Ok(());
+                };
+                (Some(Name::new(topic)?), found.partitions.iter().map(|partition| LogId(partition.log)).collect())
+            }
+        };
+        let mut cursors = cursors.into_iter().map(|cursor| (cursor.log, cursor)).collect::<HashMap<_, _>>();
+        let tracks = logs.iter().map(|&log| {
+            let (start, end) = visible(core, log);
+            let mut cursor = cursors.remove(&log).unwrap_or_else(|| Cursor::new(log, 0));
+            cursor.reopen(start, end);
+            Track::new(cursor)
+        });
+        let tracks = tracks.collect();
+        let spec = QueueSpec {
+            tenant: Name::new(&queue.tenant)?,
+            name: Name::new(&queue.name)?,
+            durable: queue.durable,
+            exclusive: false,
+            auto_delete: queue.auto_delete,
+            topic,
+            arguments: queue.arguments.clone(),
+        };
+        self.insert(Queue::new(queue.id, &spec, None, tracks));
+        Ok(())
+    }
+
+    /// Makes a queue, or finds it.
+    pub(super) fn declare(
+        &mut self,
+        core: &mut Core,
+        session: SessionId,
+        spec: &QueueSpec,
+    ) -> Result<Declared, BrokerError> {
+        match self.find(session, &spec.tenant, &spec.name) {
+            Ok(queue) => return Ok(Declared { info: queue.describe(), created: false, lsn: Lsn::default() }),
+            Err(BrokerError::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        if core.topics.get(&spec.tenant, &spec.name).is_some() {
+            return Err(BrokerError::Exists { kind: "topic", name: spec.name.as_str().to_owned() });
+        }
+        let logs = match &spec.topic {
+            None => None,
+            Some(topic) => {
+                let missing = || BrokerError::Missing { kind: "topic", name: topic.as_str().to_owned() };
+                Some(core.topics.get(&spec.tenant, topic).ok_or_else(missing)?.partitions.clone())
+            }
+        };
+        let id = core.new_log_id()?.0;
+        let (tracks, source) = match logs {
+            Some(logs) => {
+                let topic = spec.topic.as_ref().map_or("", Name::as_str).to_owned();
+                (logs.iter().map(|&log| shared_track(core, log)).collect(), QueueSource::Topic { topic })
+            }
+            None => {
+                let log = core.new_log_id()?;
+                (vec![Track::new(Cursor::new(log, 0))], QueueSource::Own { log: log.0 })
+            }
+        };
+        let owner = spec.exclusive.then_some(session);
+        let queue = Queue::new(id, spec, owner, tracks);
+        let lsn = if queue.is_stored() { core.run(&create(id, spec, source))? } else { Lsn::default() };
+        if let Some(log) = queue.own_log() {
+            core.partitions.add(log, Offset::ZERO, MESSAGE_BYTES_MAX);
+        }
+        let info = queue.describe();
+        if owner.is_some() {
+            self.sessions.entry(session).or_default().insert(id);
+        }
+        self.insert(queue);
+        Ok(Declared { info, created: true, lsn })
+    }
+
+    fn insert(&mut self, queue: Queue) {
+        let tenant = self.names.entry(queue.tenant.clone()).or_default();
+        tenant.insert(queue.info.name.clone(), queue.id);
+        self.by_log.extend(queue.tracks.iter().map(|track| (track.cursor.log, queue.id)));
+        self.by_id.insert(queue.id, queue);
+    }
+
+    /// All queues of a tenant, by name.
+    pub(super) fn list(&self, tenant: &str) -> Vec<QueueInfo> {
+        let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);
+        let mut all = ids.filter_map(|id| self.by_id.get(id)).map(Queue::describe).collect::<Vec<_>>();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// Drops all ready messages.
+    pub(super) fn purge(
+        &mut self,
+        core: &mut Core,
+        session: SessionId,
+        (tenant, name): (&str, &str),
+    ) -> Result<(u64, Lsn), BrokerError> {
+        let queue = self.find_mut(session, tenant, name)?;
+        let count = queue.purge();
+        // Recorded with this turn, as acks are; an empty batch says which turn that is.
+        let lsn = core.commit(&Batch::default(), SyncPolicy::None)?;
+        Ok((count, lsn))
+    }
+
+    /// Removes a queue if the conditions hold; a missing one is no error.
+    pub(super) fn delete(
+        &mut self,
+        core: &mut Core,
+        session: SessionId,
+        (tenant, name): (&str, &str),
+        (if_unused, if_empty): (bool, bool),
+    ) -> Result<(u64, Lsn), BrokerError> {
+        let queue = match self.find(session, tenant, name) {
+            Ok(queue) => queue,
+            Err(BrokerError::Missing { .. }) => return Ok((0, Lsn::default())),
+            Err(error) => return Err(error),
+        };
+        let (id, ready) = (queue.id, queue.ready());
+        let in_use = |why| Err(BrokerError::InUse { name: name.to_owned(), why });
+        if if_unused && queue.consumers.count() > 0 {
+            return in_use("in use");
+        }
+        if if_empty && ready > 0 {
+            return in_use("not empty");
+        }
+        Ok((ready, self.remove(core, id)?))
+    }
+
+    /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
+    pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {
+        let shares = |queue: &&Queue| &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic);
+        let gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
+        for id in gone {
+            self.remove_or_log(core, id);
+        }
+    }
+
+    /// Removes a queue where nobody waits for an answer.
+    pub(super) fn remove_or_log(&mut self, core: &mut Core, id: u64) {
+        if let Err(error) = self.remove(core, id) {
+            tracing::error!(queue = id, %error, "a queue could not be removed");
+        }
+    }
+
+    /// Removes a queue, its bindings, its log and its state; tells its consumers.
+    fn remove(&mut self, core: &mut Core, id: u64) -> Result<Lsn, BrokerError> {
+        let Some(queue) = self.by_id.get(&id) else { return Ok(Lsn::default()) };
+        let (tenant, name) = (queue.tenant.clone(), queue.info.name.clone());
+        let mut lsn = Lsn::default();
+        if queue.is_stored() {
+            lsn = core.run(&Command::DeleteQueue((tenant.to_string(), name.to_string())))?;
+        }
+        let Some(mut queue) = self.by_id.remove(&id) else { return Ok(lsn) };
+        if let Some(names) = self.names.get_mut(&*tenant) {
+            names.remove(&*name);
+        }
+        for track in &queue.tracks {
+            self.by_log.remove(&(track.cursor.log, id));
+        }
+        self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
+        for (session, consumer) in queue.consumers.remove_all() {
+            self.consumers.remove(&consumer);
+            let its = |event: &Event| matches!(event, Event::Deliver(whose, _) if *whose == consumer);
+            drop(core.events.take_where(session, its));
+            core.events.push(session, Event::ConsumerCancelled(consumer));
+        }
+        for (session, call) in queue.getters.drain(..) {
+            core.events.push(session, Event::GetReady(call)); // asked again, it is told that there is no queue
+        }
+        for exchange in self.exchanges.unbind_queue(&tenant, id) {
+            lsn = lsn.max(self.remove_exchange(core, &tenant, &exchange)?);
+        }
+        if queue.is_stored() {
+            let dropped = [(state::cursor_of(id), StateChange::Drop)];
+            core.commit(&Batch { state: &dropped, ..Batch::default() }, SyncPolicy::None)?;
+        }
+        if let Some(log) = queue.own_log() {
+            core.drop_logs(&[log]);
+        }
+        Ok(lsn)
+    }
+}
+
+/// What readers may see of a log.
+fn visible(core: &Core, log: LogId) -> (u64, u64) {
+    let start = core.storage.range(log).map_or(0, |range| range.start.0);
+    (start, core.partitions.watermark(log).map_or(start, |end| end.0))
+}
+
+/// A cursor over a topic's partition, from the earliest message on.
+fn shared_track(core: &Core, log: LogId) -> Track {
+    let (start, end) = visible(core, log);
+    let mut cursor = Cursor::new(log, start);
+    cursor.visible(end);
+    Track::new(cursor)
+}
+
+fn create(id: u64, spec: &QueueSpec, source: QueueSource) -> Command {
+    Command::CreateQueue(meta::Queue {
+        tenant: spec.tenant.to_string(),
+        name: spec.name.to_string(),
+        id,
+        source,
+        durable: spec.durable,
+        auto_delete: spec.auto_delete,
+        exclusive: false,
+        arguments: spec.arguments.clone(),
+    })
+}

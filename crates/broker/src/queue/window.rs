@@ -1,0 +1,165 @@
+//! Reading ahead: the chunks just read under a cursor, so that a read serves many deliveries.
+//!
+//! It cuts stored units apart, hands a unit of one message in the wanted format on as it is, and opens all others once.
+//! It does not read: the track does, and loads what it read.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use model::{FormatError, FormatTag, Formats, Message, Offset, UnitAt};
+use storage::Chunk;
+
+use super::Body;
+
+/// What a window has for an offset.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The message.
+    Body(FormatTag, Body),
+    /// There is no message at the offset; the next one may be at this.
+    Gap(u64),
+    /// The window does not reach there: read.
+    Absent,
+}
+
+/// The chunks of one read.
+#[derive(Default)]
+pub(super) struct Window {
+    /// Nothing lies between this and the first chunk.
+    from: u64,
+    chunks: VecDeque<Chunk>,
+    /// The units of the first chunk; empty until it is looked into.
+    units: Vec<UnitAt>,
+    /// The unit that was opened last.
+    opened: Option<Opened>,
+}
+
+/// An opened unit.
+struct Opened {
+    /// Its first offset.
+    first: u64,
+    /// Messages before this were taken: to find them again it must be opened again.
+    next: u64,
+    /// What was not taken yet.
+    messages: VecDeque<(Offset, Message)>,
+}
+
+impl Window {
+    /// Takes over what was read from `from` on.
+    pub(super) fn load(&mut self, from: u64, chunks: Vec<Chunk>) {
+        self.clear();
+        self.from = chunks.first().map_or(from, |chunk| from.min(chunk.first.0));
+        self.chunks = chunks.into();
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Window::default();
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.units.len()).sum()
+    }
+
+    /// Looks for the message at `offset`.
+    ///
+    /// # Errors
+    /// [`FormatError`] when the unit under it cannot be cut or opened. [`Window::unit_end`] says where the next begins.
+    pub(super) fn find(&mut self, offset: u64, wanted: FormatTag, formats: &Formats) -> Result<Found, FormatError> {
+        if offset < self.from || !self.reach(offset) {
+            return Ok(Found::Absent);
+        }
+        let Some(chunk) = self.chunks.front() else { return Ok(Found::Absent) };
+        if offset < chunk.first.0 {
+            return Ok(Found::Gap(chunk.first.0));
+        }
+        let format = formats.get(chunk.format)?;
+        if self.units.is_empty() {
+            let mut units = Vec::new();
+            format.split(&chunk.units, chunk.first, &mut |unit| {
+                units.push(unit);
+                ControlFlow::Continue(())
+            })?;
+            self.units = units;
+        }
+        let Some((unit, end)) = unit_at(&self.units, chunk, offset) else {
+            return Ok(Found::Gap(chunk.last.0.saturating_add(1)));
+        };
+        let bytes = slice(&chunk.units, &unit)?;
+        if unit.count == 1 && chunk.format == wanted {
+            let here = unit.first.0 == offset;
+            return Ok(if here { Found::Body(wanted, Body::Unit(bytes)) } else { Found::Gap(end) });
+        }
+        let tag = chunk.format;
+        let first = unit.first.0;
+        if self.opened.as_ref().is_none_or(|opened| opened.first != first || offset < opened.next) {
+            self.opened = None;
+            let mut messages = VecDeque::new();
+            format.open(&bytes, unit.first, &mut |at, message| {
+                messages.push_back((at, message));
+                ControlFlow::Continue(())
+            })?;
+            self.opened = Some(Opened { first, next: first, messages });
+        }
+        Ok(self.take_opened(offset, end, tag))
+    }
+
+    /// Where the unit that holds `offset` ends, or its chunk if that cannot be cut, or the next offset if neither is
+    /// here: what to pass over when it is damaged.
+    pub(super) fn unit_end(&self, offset: u64) -> u64 {
+        let next = offset.saturating_add(1);
+        match self.chunks.front() {
+            Some(chunk) if chunk.first.0 <= offset && offset <= chunk.last.0 => {
+                unit_at(&self.units, chunk, offset).map_or(chunk.last.0.saturating_add(1), |(_, end)| end.max(next))
+            }
+            _ => next,
+        }
+    }
+
+    /// Drops the chunks before the one that may hold `offset`; false when there is none.
+    fn reach(&mut self, offset: u64) -> bool {
+        while let Some(chunk) = self.chunks.front() {
+            if offset <= chunk.last.0 {
+                return true;
+            }
+            self.from = chunk.last.0.saturating_add(1);
+            self.chunks.pop_front();
+            self.units.clear();
+            self.opened = None;
+        }
+        false
+    }
+
+    fn take_opened(&mut self, offset: u64, end: u64, tag: FormatTag) -> Found {
+        let Some(opened) = &mut self.opened else { return Found::Gap(end) };
+        opened.next = offset + 1;
+        while opened.messages.front().is_some_and(|(at, _)| at.0 < offset) {
+            opened.messages.pop_front();
+        }
+        match opened.messages.front() {
+            Some((at, _)) if at.0 > offset => Found::Gap(at.0.min(end)),
+            Some(_) => match opened.messages.pop_front() {
+                Some((_, message)) => Found::Body(tag, Body::Neutral(Box::new(message))),
+                None => Found::Gap(end),
+            },
+            None => Found::Gap(end),
+        }
+    }
+}
+
+/// The unit that holds `offset`, with where the next one begins.
+fn unit_at(units: &[UnitAt], chunk: &Chunk, offset: u64) -> Option<(UnitAt, u64)> {
+    let after = units.partition_point(|unit| unit.first.0 <= offset);
+    let unit = *units.get(after.checked_sub(1)?)?;
+    let end = units.get(after).map_or(chunk.last.0.saturating_add(1), |next| next.first.0);
+    Some((unit, end.max(offset.saturating_add(1))))
+}
+
+fn slice(units: &Bytes, unit: &UnitAt) -> Result<Bytes, FormatError> {
+    match unit.at.checked_add(unit.bytes) {
+        Some(end) if end <= units.len() => Ok(units.slice(unit.at..end)),
+        _ => Err(FormatError::Malformed("a unit ends beyond its chunk")),
+    }
+}

@@ -1,0 +1,55 @@
+//! What tongues ask of exchanges.
+
+use model::Now;
+
+use super::*;
+use crate::{Broker, BrokerError, Lsn, SessionId};
+
+impl Broker {
+    /// Declares an exchange: makes it or finds it (the session compares for equivalence).
+    ///
+    /// # Errors
+    /// [`BrokerError::Storage`].
+    pub fn declare_exchange(&mut self, spec: &ExchangeSpec) -> Result<(ExchangeSpec, Lsn), BrokerError> {
+        self.queues.declare_exchange(&mut self.core, spec)
+    }
+
+    /// An exchange as it stands; the built-in ones are always there.
+    #[must_use]
+    pub fn exchange(&self, tenant: &str, name: &str) -> Option<ExchangeSpec> {
+        self.queues.exchanges.spec(tenant, name)
+    }
+
+    /// Removes an exchange and its bindings; a missing one is no error. That built-in ones stay is the tongue's to say.
+    ///
+    /// # Errors
+    /// [`BrokerError::InUse`] when something is bound and `if_unused` is set, [`BrokerError::Storage`].
+    pub fn delete_exchange(&mut self, tenant: &str, name: &str, if_unused: bool) -> Result<Lsn, BrokerError> {
+        self.queues.delete_exchange(&mut self.core, tenant, name, if_unused)
+    }
+
+    /// Binds a queue to an exchange; doing it twice changes nothing.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`] of the exchange or the queue, [`BrokerError::Locked`], [`BrokerError::Storage`].
+    pub fn bind(&mut self, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
+        self.queues.bind(&mut self.core, session, spec)
+    }
+
+    /// Undoes a binding; what is not bound is no error, nor is a missing queue or exchange.
+    ///
+    /// # Errors
+    /// [`BrokerError::Locked`], [`BrokerError::Storage`].
+    pub fn unbind(&mut self, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
+        self.queues.unbind(&mut self.core, session, spec)
+    }
+
+    /// Publishes one message: stored once, in all queues it is routed to or in none. Publishes of one turn are one
+    /// write and one sync.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`] of the exchange, [`BrokerError::Storage`]: nothing was stored.
+    pub fn publish(&mut self, request: &PublishRequest<'_>, now: Now) -> Result<Published, BrokerError> {
+        self.queues.publish(&mut self.core, request, now)
+    }
+}

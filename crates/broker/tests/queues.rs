@@ -1,0 +1,271 @@
+//! Queues through the broker's own calls, on a disk that dies.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod rig;
+
+use broker::queue::*;
+use broker::{BrokerError, CallId, Event, SessionId, SyncPolicy};
+use rig::*;
+
+const ME: SessionId = SessionId(1);
+
+#[test]
+fn acked_messages_never_come_back_and_unacked_ones_do_as_redelivered() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b", "c", "d", "e"]);
+    let consumer = rig.consume(1, "q", 4);
+    rig.settle_down();
+    let got = rig.deliveries(consumer);
+    assert_eq!(got.iter().map(look).collect::<Vec<_>>(), ["a", "b", "c", "d"].map(first));
+    rig.broker.settle(ME, &[got[0].key, got[2].key], Settle::Ack);
+    assert_eq!(rig.depth("q"), (1, 2));
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.depth("q"), (3, 0));
+    assert_eq!(rig.seen_all(1, "q"), [again("b"), again("d"), first("e")]);
+}
+
+#[test]
+fn requeued_messages_come_again_before_later_ones_while_others_stay_in_flight() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["m1", "m2", "m3", "m4", "m5", "m6", "m7"]);
+    let consumer = rig.consume(1, "q", 5);
+    rig.settle_down();
+    let got = keys(&rig.deliveries(consumer));
+    rig.broker.settle(ME, &got[..3], Settle::Requeue);
+    rig.broker.credit(consumer, 4);
+    rig.settle_down();
+    assert_eq!(rig.seen(consumer), [again("m1"), again("m2"), again("m3"), first("m6")]);
+    assert_eq!(rig.depth("q"), (1, 6));
+}
+
+#[test]
+fn a_lost_session_gives_its_messages_back_in_order() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b", "c"]);
+    let lost = rig.consume(2, "q", 2);
+    rig.settle_down();
+    assert_eq!(rig.seen(lost).len(), 2);
+    rig.broker.session_closed(SessionId(2), rig.now);
+    rig.broker.settle(SessionId(2), &[], Settle::Ack);
+    assert_eq!(rig.seen_all(1, "q"), [again("a"), again("b"), first("c")]);
+}
+
+#[test]
+fn consumers_with_credit_take_turns() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    let (one, two) = (rig.consume(1, "q", 10), rig.consume(2, "q", 2));
+    rig.publish_all("q", &["a", "b", "c", "d", "e", "f"]);
+    let text = |seen: Vec<Seen>| seen.into_iter().map(|(text, ..)| text).collect::<String>();
+    assert_eq!((text(rig.seen(one)), text(rig.seen(two))), ("acef".to_owned(), "bd".to_owned()));
+}
+
+#[test]
+fn a_cancelled_consumers_waiting_deliveries_go_back_as_if_never_made() {
+    for auto_settle in [false, true] {
+        let mut rig = Rig::new();
+        rig.queue("q");
+        rig.publish_all("q", &["a", "b"]);
+        let spec = ConsumeSpec { auto_settle, exclusive: false, credit: 9 };
+        let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
+        rig.broker.end_turn(rig.now); // the event waits in the broker
+        rig.broker.cancel(consumer);
+        rig.settle_down();
+        assert!(rig.inbox.is_empty());
+        assert_eq!(rig.depth("q"), (2, 0));
+        let rig2 = rig.killed();
+        let mut rig = rig2;
+        assert_eq!(rig.seen_all(1, "q"), [first("a"), first("b")]);
+    }
+}
+
+#[test]
+fn what_a_consumer_need_not_settle_is_gone_once_it_was_sent() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 2 };
+    let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
+    rig.publish_all("q", &["a", "b", "c"]);
+    assert_eq!(rig.seen(consumer), [first("a"), first("b")]);
+    assert_eq!(rig.depth("q"), (1, 0));
+    assert_eq!(rig.killed().seen_all(1, "q"), [first("c")]);
+}
+
+#[test]
+fn nothing_is_delivered_before_it_is_as_safe_as_its_publisher_asked() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.settle_down();
+    let consumer = rig.consume(1, "q", 9);
+    let lsn = rig.publish_with("", "q", "a", SyncPolicy::Sync).unwrap().lsn;
+    rig.turn();
+    assert!(!rig.is_synced(lsn));
+    assert_eq!((rig.depth("q"), rig.seen(consumer)), ((0, 0), vec![]));
+    rig.settle_down();
+    assert!(rig.is_synced(lsn));
+    assert_eq!(rig.seen(consumer), [first("a")]);
+}
+
+#[test]
+fn get_says_how_many_are_left_and_settles_if_asked() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b"]);
+    let Got::Message(delivery, 1) = rig.broker.get(ME, CallId(1), "/", "q", true, ONE).unwrap() else { panic!() };
+    assert_eq!(look(&delivery), first("a"));
+    assert_eq!(rig.depth("q"), (1, 0));
+    let missing = rig.broker.get(ME, CallId(1), "/", "nosuch", true, ONE);
+    assert!(matches!(missing, Err(BrokerError::Missing { kind: "queue", .. })));
+}
+
+#[test]
+fn messages_on_a_cold_disk_are_waited_for_and_none_is_lost() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    let texts: Vec<String> = (0..200).map(|n| format!("m{n}")).collect();
+    rig.publish_all("q", &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let rig = rig.killed();
+    rig.disk.set_cache_misses(11);
+    let mut rig = rig;
+    let consumer = rig.consume(1, "q", 100);
+    rig.settle_down();
+    let mut seen = rig.seen(consumer);
+    seen.extend(rig.seen_all(1, "q"));
+    assert_eq!(seen, texts.iter().map(|text| first(text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_session() {
+    let mut rig = Rig::new();
+    let mine = QueueSpec { exclusive: true, durable: true, ..spec("mine") };
+    assert!(rig.declare(&mine).unwrap().created);
+    let other = SessionId(2);
+    assert!(matches!(rig.broker.declare_queue(other, &spec("mine"), rig.now), Err(BrokerError::Locked(_))));
+    assert!(matches!(rig.broker.queue(other, "/", "mine"), Err(BrokerError::Locked(_))));
+    assert!(matches!(rig.broker.delete_queue(other, "/", "mine", false, false), Err(BrokerError::Locked(_))));
+    rig.publish_all("mine", &["a"]);
+    rig.broker.session_closed(ME, rig.now);
+    assert!(rig.broker.declare_queue(other, &spec("mine"), rig.now).unwrap().created);
+    assert_eq!(rig.broker.queue(other, "/", "mine").unwrap().ready, 0);
+}
+
+#[test]
+fn only_durable_queues_outlive_the_process() {
+    let mut rig = Rig::new();
+    rig.queue("lasting");
+    rig.declare(&spec("fleeting")).unwrap();
+    rig.declare(&QueueSpec { exclusive: true, durable: true, ..spec("mine") }).unwrap();
+    for queue in ["lasting", "fleeting", "mine"] {
+        rig.publish_all(queue, &["a"]);
+    }
+    let mut rig = rig.killed();
+    let names: Vec<_> = rig.broker.queues("/").into_iter().map(|info| info.name.to_string()).collect();
+    assert_eq!(names, ["lasting"]);
+    rig.declare(&spec("fleeting")).unwrap();
+    assert_eq!((rig.depth("lasting"), rig.depth("fleeting")), ((1, 0), (0, 0)));
+}
+
+#[test]
+fn an_auto_delete_queue_goes_after_its_last_consumer() {
+    let mut rig = Rig::new();
+    rig.declare(&QueueSpec { auto_delete: true, durable: true, ..spec("q") }).unwrap();
+    let (one, two) = (rig.consume(1, "q", 1), rig.consume(2, "q", 1));
+    rig.broker.cancel(one);
+    assert!(rig.broker.queue(ME, "/", "q").is_ok());
+    rig.broker.session_closed(SessionId(2), rig.now);
+    rig.broker.cancel(two);
+    assert!(rig.broker.queue(ME, "/", "q").is_err());
+    rig.settle_down();
+    assert!(rig.killed().broker.queues("/").is_empty());
+}
+
+#[test]
+fn a_deleted_queues_consumers_are_told_and_its_messages_are_gone() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b"]);
+    let consumer = rig.consume(1, "q", 1);
+    rig.settle_down();
+    let got = keys(&rig.deliveries(consumer));
+    let in_use = rig.broker.delete_queue(ME, "/", "q", true, false);
+    assert!(matches!(in_use, Err(BrokerError::InUse { why: "in use", .. })));
+    let not_empty = rig.broker.delete_queue(ME, "/", "q", false, true);
+    assert!(matches!(not_empty, Err(BrokerError::InUse { why: "not empty", .. })));
+    assert_eq!(rig.broker.delete_queue(ME, "/", "q", false, false).unwrap().0, 1);
+    assert_eq!(rig.broker.delete_queue(ME, "/", "q", true, true).unwrap().0, 0, "a missing queue is no error");
+    rig.broker.settle(ME, &got, Settle::Ack); // the queue is gone: passed over
+    rig.settle_down();
+    assert!(matches!(rig.inbox.pop_front(), Some((ME, Event::ConsumerCancelled(whose))) if whose == consumer));
+    assert!(rig.inbox.is_empty());
+    rig.queue("q");
+    assert_eq!(rig.depth("q"), (0, 0));
+    let mut rig = rig.killed();
+    assert_eq!(rig.seen_all(1, "q"), []);
+}
+
+#[test]
+fn a_purge_takes_what_is_ready_and_leaves_what_is_in_flight() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b", "c"]);
+    let consumer = rig.consume(1, "q", 1);
+    rig.settle_down();
+    assert_eq!(rig.deliveries(consumer).len(), 1);
+    assert_eq!(rig.broker.purge(ME, "/", "q").unwrap().0, 2);
+    assert_eq!(rig.depth("q"), (0, 1));
+    rig.publish_all("q", &["d"]);
+    let mut rig = rig.killed();
+    assert_eq!(rig.seen_all(1, "q"), [again("a"), first("d")]);
+}
+
+#[test]
+fn an_exclusive_consumer_stays_alone() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    let alone = ConsumeSpec { auto_settle: false, exclusive: true, credit: 1 };
+    let consumer = rig.broker.consume(ME, "/", "q", alone, ONE).unwrap();
+    let spec = ConsumeSpec { exclusive: false, ..alone };
+    let refused = rig.broker.consume(SessionId(2), "/", "q", spec, ONE);
+    assert!(matches!(refused, Err(BrokerError::ExclusiveUse(_))));
+    rig.broker.cancel(consumer);
+    assert!(rig.broker.consume(SessionId(2), "/", "q", spec, ONE).is_ok());
+}
+
+#[test]
+fn a_confirmed_message_survives_a_power_cut_and_a_synced_ack_stays() {
+    for seed in 0..40 {
+        let mut rig = Rig::new();
+        rig.queue("q");
+        rig.publish_all("q", &["a", "b", "c"]);
+        let got = rig.get_all(1, "q");
+        rig.broker.settle(ME, &keys(&got[..1]), Settle::Ack);
+        rig.publish_all("q", &["d"]); // synced, and with it the ack before
+        rig.publish_with("", "q", "e", SyncPolicy::None).unwrap();
+        rig.turn();
+        let mut rig = rig.power_cut(seed);
+        let seen: Vec<_> = rig.seen_all(1, "q").into_iter().filter(|(text, ..)| text != "e").collect();
+        assert_eq!(seen, [again("b"), again("c"), first("d")], "seed {seed}");
+    }
+}
+
+#[test]
+fn ten_thousand_queues_are_declared_used_and_found_again() {
+    let mut rig = Rig::new();
+    for n in 0..10_000 {
+        rig.queue(&format!("q{n}"));
+        if n % 1000 == 0 {
+            rig.settle_down();
+        }
+    }
+    for n in (0..10_000).step_by(97) {
+        rig.publish("", &format!("q{n}"), "x").unwrap();
+    }
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.broker.queues("/").len(), 10_000);
+    assert_eq!(rig.seen_all(1, "q97"), [first("x")]);
+}

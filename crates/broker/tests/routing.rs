@@ -1,0 +1,279 @@
+//! Exchanges, bindings, publishing and queues over topics, through the broker's own calls.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod rig;
+
+use broker::partition::AppendRequest;
+use broker::queue::*;
+use broker::routing::*;
+use broker::topic::NewTopic;
+use broker::{BrokerError, Lsn, SessionId, SyncPolicy};
+use model::{LogId, Wall};
+use rig::*;
+
+const ME: SessionId = SessionId(1);
+
+fn topic(rig: &mut Rig, text: &str, partitions: i64) -> Vec<LogId> {
+    let new =
+        NewTopic { tenant: name("/"), name: name(text), partitions, config: Vec::new(), validate_only: false };
+    rig.broker.create_topic(&new, rig.now).unwrap().0.partitions
+}
+
+fn over(topic: &str, text: &str) -> QueueSpec {
+    QueueSpec { topic: Some(name(topic)), durable: true, ..spec(text) }
+}
+
+fn append(rig: &mut Rig, log: LogId, bodies: &[&str]) {
+    let units = Toy::unit(bodies);
+    let request = AppendRequest {
+        log,
+        format: &Toy(MANY),
+        units: &units,
+        count: bodies.len() as u32,
+        time_max: Wall(1),
+        producer: None,
+        policy: SyncPolicy::Sync,
+    };
+    rig.broker.append(&request, rig.now).unwrap();
+}
+
+#[test]
+fn direct_routes_by_key_and_fanout_to_all_each_queue_once() {
+    let mut rig = Rig::new();
+    rig.broker.declare_exchange(&exchange("d", ExchangeKind::Direct)).unwrap();
+    rig.broker.declare_exchange(&exchange("f", ExchangeKind::Fanout)).unwrap();
+    for queue in ["q1", "q2"] {
+        rig.queue(queue);
+        rig.bind("f", queue, "");
+        rig.bind("f", queue, "other");
+    }
+    rig.bind("d", "q1", "k");
+    assert_eq!(rig.publish("d", "k", "a").unwrap().queues, 1);
+    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, lsn: Lsn(0) });
+    assert_eq!(rig.publish("f", "whatever", "c").unwrap().queues, 2);
+    assert_eq!(rig.publish("", "q2", "e").unwrap().queues, 1);
+    assert_eq!(rig.publish("", "nosuch", "x").unwrap().queues, 0);
+    assert!(matches!(rig.publish("nosuch", "k", "x"), Err(BrokerError::Missing { kind: "exchange", .. })));
+    rig.settle_down();
+    assert_eq!(rig.seen_all(1, "q1"), ["a", "c"].map(first));
+    assert_eq!(rig.seen_all(1, "q2"), ["c", "e"].map(first));
+}
+
+#[test]
+fn built_in_exchanges_are_there_and_their_bindings_last() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    assert_eq!(rig.broker.exchange("/", "amq.fanout").unwrap().kind, ExchangeKind::Fanout);
+    assert_eq!(rig.publish("amq.direct", "k", "unheard").unwrap().queues, 0);
+    rig.bind("amq.direct", "q", "k");
+    rig.broker.declare_exchange(&ExchangeSpec { durable: true, ..exchange("x", ExchangeKind::Fanout) }).unwrap();
+    rig.bind("x", "q", "");
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.publish("amq.direct", "k", "a").unwrap().queues, 1);
+    assert_eq!(rig.publish("x", "", "b").unwrap().queues, 1);
+    rig.broker.unbind(ME, &binding("amq.direct", "q", "k")).unwrap();
+    rig.broker.unbind(ME, &binding("amq.direct", "q", "k")).unwrap();
+    assert_eq!(rig.publish("amq.direct", "k", "c").unwrap().queues, 0);
+    rig.broker.delete_queue(ME, "/", "q", false, false).unwrap();
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.publish("x", "", "d").unwrap().queues, 0);
+}
+
+#[test]
+fn an_auto_delete_exchange_goes_with_its_last_binding() {
+    for by_queue in [false, true] {
+        let mut rig = Rig::new();
+        rig.queue("q");
+        let spec = ExchangeSpec { auto_delete: true, durable: true, ..exchange("x", ExchangeKind::Direct) };
+        rig.broker.declare_exchange(&spec).unwrap();
+        rig.bind("x", "q", "1");
+        rig.bind("x", "q", "2");
+        let in_use = rig.broker.delete_exchange("/", "x", true);
+        assert!(matches!(in_use, Err(BrokerError::InUse { why: "in use", .. })));
+        rig.broker.unbind(ME, &binding("x", "q", "1")).unwrap();
+        assert!(rig.broker.exchange("/", "x").is_some());
+        if by_queue {
+            rig.broker.delete_queue(ME, "/", "q", false, false).unwrap();
+        } else {
+            rig.broker.unbind(ME, &binding("x", "q", "2")).unwrap();
+        }
+        assert!(rig.broker.exchange("/", "x").is_none());
+        rig.settle_down();
+        assert!(rig.killed().broker.exchange("/", "x").is_none());
+    }
+}
+
+#[test]
+fn a_fanout_is_in_all_queues_or_in_none_after_a_power_cut() {
+    for seed in 0..60 {
+        let mut rig = Rig::new();
+        rig.broker
+            .declare_exchange(&ExchangeSpec { durable: true, ..exchange("f", ExchangeKind::Fanout) })
+            .unwrap();
+        let queues = ["q1", "q2", "q3"];
+        for queue in queues {
+            rig.queue(queue);
+            rig.bind("f", queue, "");
+        }
+        let confirmed = rig.publish("f", "", "safe").unwrap().lsn;
+        rig.settle_down();
+        assert!(rig.is_synced(confirmed));
+        for n in 0..5 {
+            rig.publish_with("f", "", &format!("unsafe {n}"), SyncPolicy::None).unwrap();
+            rig.turn();
+        }
+        let mut rig = rig.power_cut(seed);
+        let [one, two, three] = queues.map(|queue| rig.seen_all(1, queue));
+        assert!(one == two && two == three, "seed {seed}");
+        assert_eq!(one.first(), Some(&first("safe")));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_the_publish_whole_and_heals() {
+    let mut rig = Rig::new();
+    rig.queue("q1");
+    rig.queue("q2");
+    rig.bind("amq.fanout", "q1", "");
+    rig.bind("amq.fanout", "q2", "");
+    rig.settle_down();
+    rig.disk.set_capacity(0);
+    let body = "x".repeat(200);
+    let mut stored = 0;
+    let refused = loop {
+        match rig.publish("amq.fanout", "", &body) {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        if stored % 50 == 0 {
+            rig.settle_down();
+        }
+        assert!(stored < 100_000, "the disk never got full");
+    };
+    assert!(matches!(refused, BrokerError::Storage(storage::StorageError::Full { .. })), "{refused}");
+    rig.settle_down();
+    assert_eq!((rig.depth("q1"), rig.depth("q2")), ((stored, 0), (stored, 0)));
+    // Acks and reads go on.
+    let got = rig.get_all(1, "q1");
+    rig.broker.settle(ME, &keys(&got), Settle::Ack);
+    rig.settle_down();
+    assert_eq!(rig.depth("q1"), (0, 0));
+    rig.disk.set_capacity(1 << 40);
+    rig.settle_down();
+    assert_eq!(rig.publish("amq.fanout", "", "healed").unwrap().queues, 2);
+    rig.settle_down();
+    assert_eq!((rig.depth("q1").0, rig.depth("q2").0), (1, stored + 1));
+}
+
+#[test]
+fn two_consumers_share_a_topic_without_a_copy_and_the_topic_keeps_it_all() {
+    let mut rig = Rig::new();
+    let logs = topic(&mut rig, "orders", 4);
+    append(&mut rig, logs[0], &["early"]);
+    rig.settle_down();
+    rig.declare(&over("orders", "work")).unwrap();
+    assert_eq!(rig.depth("work"), (1, 0), "it begins at the topic's earliest message");
+    for (at, log) in logs.iter().enumerate() {
+        append(&mut rig, *log, &[&format!("{at}a"), &format!("{at}b")]);
+    }
+    rig.settle_down();
+    let (one, two) = (rig.consume(1, "work", 100), rig.consume(2, "work", 100));
+    rig.settle_down();
+    let (of_one, of_two) = (rig.deliveries(one), rig.deliveries(two));
+    assert!(of_one.len() >= 4 && of_two.len() >= 4);
+    let mut texts: Vec<_> = of_one.iter().chain(&of_two).map(|delivery| look(delivery).0).collect();
+    texts.sort();
+    assert_eq!(texts, ["0a", "0b", "1a", "1b", "2a", "2b", "3a", "3b", "early"]);
+    rig.broker.settle(ME, &keys(&of_one), Settle::Ack);
+    rig.settle_down();
+    for log in &logs {
+        assert_eq!(rig.broker.bounds(*log).unwrap().start.0, 0, "an ack trims no topic");
+    }
+    let mut rig = rig.killed();
+    let mut left = rig.seen_all(1, "work");
+    left.sort();
+    let mut expected: Vec<_> = of_two.iter().map(|delivery| again(&look(delivery).0)).collect();
+    expected.sort();
+    assert_eq!(left, expected);
+}
+
+#[test]
+fn a_batch_of_another_tongue_is_handed_on_message_by_message() {
+    let mut rig = Rig::new();
+    let logs = topic(&mut rig, "t", 1);
+    append(&mut rig, logs[0], &["a", "gap", "b", "c", "gap"]);
+    append(&mut rig, logs[0], &["d"]);
+    rig.declare(&over("t", "q")).unwrap();
+    let consumer = rig.consume(1, "q", 3);
+    rig.settle_down();
+    let got = rig.deliveries(consumer);
+    let seen: Vec<_> = got.iter().map(|one| (one.key.offset.0, look(one).0)).collect();
+    assert_eq!(seen, [(0, "a".to_owned()), (2, "b".to_owned()), (3, "c".to_owned())]);
+    rig.broker.settle(ME, &keys(&got[..1]), Settle::Requeue);
+    rig.broker.credit(consumer, 9);
+    rig.settle_down();
+    assert_eq!(rig.seen(consumer), [again("a"), first("d")], "an opened batch is opened again for what came back");
+    assert_eq!(rig.depth("q"), (0, 4));
+}
+
+#[test]
+fn publishing_to_a_shared_topic_keeps_a_key_in_one_partition() {
+    let mut rig = Rig::new();
+    let logs = topic(&mut rig, "orders", 10);
+    rig.declare(&over("orders", "work")).unwrap();
+    rig.declare(&over("orders", "audit")).unwrap();
+    for key in ["order-1", "order-2", "abc"] {
+        rig.bind("amq.direct", "work", key);
+    }
+    rig.bind("amq.fanout", "work", "");
+    rig.bind("amq.fanout", "audit", "");
+    for key in ["order-1", "order-2", "abc", "order-1"] {
+        assert_eq!(rig.publish("amq.direct", key, key).unwrap().queues, 1);
+    }
+    let twice = rig.publish("amq.fanout", "abc", "both").unwrap();
+    assert_eq!(twice.queues, 2, "both queues have it");
+    rig.settle_down();
+    let ends: Vec<_> = logs.iter().map(|log| rig.broker.bounds(*log).unwrap().end.0).collect();
+    assert_eq!(ends, [0, 0, 0, 1, 0, 0, 2, 2, 0, 0], "but the topic has it once");
+    assert_eq!((rig.depth("work").0, rig.depth("audit").0), (5, 5));
+    for n in 0..10 {
+        rig.publish("", "work", &format!("{n}")).unwrap();
+    }
+    rig.settle_down();
+    let ends: Vec<_> = logs.iter().map(|log| rig.broker.bounds(*log).unwrap().end.0).collect();
+    assert_eq!(ends, [1, 1, 1, 2, 1, 1, 3, 3, 1, 1], "without a key partitions take turns");
+}
+
+#[test]
+fn purging_a_shared_topic_moves_only_the_queue() {
+    let mut rig = Rig::new();
+    let logs = topic(&mut rig, "t", 2);
+    for log in &logs {
+        append(&mut rig, *log, &["a", "b"]);
+    }
+    rig.declare(&over("t", "q")).unwrap();
+    rig.declare(&over("t", "other")).unwrap();
+    rig.settle_down();
+    assert_eq!(rig.broker.purge(ME, "/", "q").unwrap().0, 4);
+    rig.settle_down();
+    let rig = rig.killed();
+    assert_eq!((rig.depth("q"), rig.depth("other")), ((0, 0), (4, 0)));
+}
+
+#[test]
+fn names_are_shared_with_topics_and_a_queue_goes_with_its_topic() {
+    let mut rig = Rig::new();
+    topic(&mut rig, "t", 1);
+    assert!(matches!(rig.declare(&spec("t")), Err(BrokerError::Exists { kind: "topic", .. })));
+    assert!(matches!(rig.declare(&over("nosuch", "q")), Err(BrokerError::Missing { kind: "topic", .. })));
+    rig.declare(&over("t", "q")).unwrap();
+    let consumer = rig.consume(1, "q", 1);
+    rig.broker.delete_topic("/", "t", rig.now).unwrap();
+    rig.settle_down();
+    assert!(rig.broker.queue(ME, "/", "q").is_err());
+    let told = |event: &broker::Event| matches!(event, broker::Event::ConsumerCancelled(who) if *who == consumer);
+    assert!(rig.inbox.iter().any(|(_, event)| told(event)));
+    assert!(rig.killed().broker.queues("/").is_empty());
+}
