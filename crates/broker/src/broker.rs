@@ -19,6 +19,8 @@ const SNAPSHOTS_PER_TURN: usize = 4;
 pub struct Options {
     /// Storage's own settings.
     pub storage: storage::Options,
+    /// Exchanges that every tenant always has, from [`crate::Tongue::exchanges`]; their tenant says nothing.
+    pub exchanges: Vec<crate::routing::ExchangeSpec>,
 }
 
 /// One shard: the core on one journal. All calls are made from its data thread.

@@ -43,7 +43,8 @@ pub(crate) fn open(
     recover_producers(&mut core, &mut records);
     drop_orphans(&mut core, &recovered)?;
     let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
-    let mut broker = Broker { core, groups: Coordinator::new(), queues: Queues::new(), moved: Vec::new() };
+    let mut broker =
+        Broker { core, groups: Coordinator::new(), queues: Queues::new(options.exchanges), moved: Vec::new() };
     broker.core.found()?;
     broker.queues.recover(&mut broker.core, cursors);
     let groups = &mut broker.groups;

@@ -27,6 +27,12 @@ pub trait Tongue: Send + Sync {
         None
     }
 
+    /// Exchanges that its clients expect always to be there, in every tenant. The server gathers them into
+    /// [`crate::Options::exchanges`].
+    fn exchanges(&self) -> Vec<crate::routing::ExchangeSpec> {
+        Vec::new()
+    }
+
     /// A session for a connection just accepted at `door`.
     fn session(&self, door: &'static str, peer: Peer) -> Box<dyn Session>;
 }

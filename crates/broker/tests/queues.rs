@@ -203,6 +203,7 @@ fn a_deleted_queues_consumers_are_told_and_its_messages_are_gone() {
     assert!(rig.inbox.is_empty());
     rig.queue("q");
     assert_eq!(rig.depth("q"), (0, 0));
+    rig.settle_down();
     let mut rig = rig.killed();
     assert_eq!(rig.seen_all(1, "q"), []);
 }

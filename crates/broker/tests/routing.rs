@@ -14,8 +14,7 @@ use rig::*;
 const ME: SessionId = SessionId(1);
 
 fn topic(rig: &mut Rig, text: &str, partitions: i64) -> Vec<LogId> {
-    let new =
-        NewTopic { tenant: name("/"), name: name(text), partitions, config: Vec::new(), validate_only: false };
+    let new = NewTopic { tenant: name("/"), name: name(text), partitions, config: Vec::new(), validate_only: false };
     rig.broker.create_topic(&new, rig.now).unwrap().0.partitions
 }
 
@@ -109,9 +108,7 @@ fn an_auto_delete_exchange_goes_with_its_last_binding() {
 fn a_fanout_is_in_all_queues_or_in_none_after_a_power_cut() {
     for seed in 0..60 {
         let mut rig = Rig::new();
-        rig.broker
-            .declare_exchange(&ExchangeSpec { durable: true, ..exchange("f", ExchangeKind::Fanout) })
-            .unwrap();
+        rig.broker.declare_exchange(&ExchangeSpec { durable: true, ..exchange("f", ExchangeKind::Fanout) }).unwrap();
         let queues = ["q1", "q2", "q3"];
         for queue in queues {
             rig.queue(queue);

@@ -6,9 +6,9 @@ use super::*;
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
 impl Broker {
-    /// Declares a queue: makes it, or finds the one of that name. The session compares [`QueueInfo`] itself, for its own
-    /// exact texts; this only makes or finds. A queue over a topic ([`QueueSpec::topic`]) begins at the topic's earliest
-    /// message.
+    /// Declares a queue: makes it, or finds the one of that name. The session compares [`QueueInfo`] itself, for its
+    /// own exact texts; this only makes or finds. A queue over a topic ([`QueueSpec::topic`]) begins at the topic's
+    /// earliest message.
     ///
     /// # Errors
     /// [`BrokerError::Locked`] when it is exclusive to another session, [`BrokerError::Exists`] when a topic has the
@@ -81,7 +81,8 @@ impl Broker {
         self.queues.cancel(&mut self.core, consumer);
     }
 
-    /// Takes one message from a queue; `call` is named by [`crate::Event::GetReady`] when the disk had to be waited for.
+    /// Takes one message from a queue; `call` is named by [`crate::Event::GetReady`] when the disk had to be waited
+    /// for.
     ///
     /// # Errors
     /// As [`Broker::queue`]; [`BrokerError::Storage`] when the disk fails.

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bytes::Bytes;
 use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, SyncPolicy, Target};
 
@@ -151,12 +150,7 @@ impl Queues {
     }
 
     /// A queue that `session` may use, to change it: it is marked.
-    pub(super) fn find_mut(
-        &mut self,
-        session: SessionId,
-        tenant: &str,
-        name: &str,
-    ) -> Result<&mut Queue, BrokerError> {
+    pub(super) fn find_mut(&mut self, session: SessionId, tenant: &str, name: &str) -> Result<&mut Queue, BrokerError> {
         let id = self.find(session, tenant, name)?.id;
         let missing = || BrokerError::Missing { kind: "queue", name: name.to_owned() };
         let queue = self.by_id.get_mut(&id).ok_or_else(missing)?;
@@ -196,7 +190,8 @@ impl Queues {
         let Some(id) = self.consumers.remove(&consumer) else { return };
         let Some(queue) = self.by_id.get_mut(&id) else { return };
         let Some(session) = queue.consumers.remove(consumer) else { return };
-        let unsent = core.events.take_where(session, |event| matches!(event, Event::Deliver(whose, _) if *whose == consumer));
+        let unsent =
+            core.events.take_where(session, |event| matches!(event, Event::Deliver(whose, _) if *whose == consumer));
         mark(queue, &mut self.marked);
         let unused = queue.info.auto_delete && queue.consumers.count() == 0;
         self.give_back(session, unsent);
@@ -292,7 +287,8 @@ impl Queues {
             }
             trims.extend(queue.trim());
         }
-        let delta = |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
+        let delta =
+            |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
         let changes = places.iter().map(delta).collect::<Vec<_>>();
         if changes.is_empty() && trims.is_empty() {
             self.recorded();

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use model::{FormatTag, Offset};
 use storage::{Read, ReadId, ReadRequest, Storage, StorageError};
 
+use super::Body;
 use super::cursor::{Cursor, Taken};
 use super::window::{Found, Window};
-use super::Body;
 use crate::SessionId;
 use crate::core::Core;
 
@@ -89,12 +89,12 @@ impl Track {
                 },
                 Err(model::FormatError::Unknown(tag)) => {
                     // Nothing is lost: once its tongue is back it can be delivered.
-                    tracing::error!(queue, log = %self.cursor.log, offset, tag, "no tongue knows this message's format");
+                    tracing::error!(queue, log = %self.cursor.log, offset, tag, "no tongue knows this format");
                     return Next::Empty;
                 }
                 Err(error) => {
-                    let end = window.unit_end(offset);
-                    tracing::error!(queue, log = %self.cursor.log, offset, end, %error, "unreadable messages passed over");
+                    let (end, log) = (window.unit_end(offset), self.cursor.log);
+                    tracing::error!(queue, %log, offset, end, %error, "unreadable messages are passed over");
                     self.cursor.skip(offset, end);
                 }
             }

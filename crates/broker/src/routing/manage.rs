@@ -72,12 +72,7 @@ impl Queues {
         Ok(lsn)
     }
 
-    pub(super) fn bind(
-        &mut self,
-        core: &mut Core,
-        session: SessionId,
-        spec: &BindingSpec,
-    ) -> Result<Lsn, BrokerError> {
+    pub(super) fn bind(&mut self, core: &mut Core, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
         let queue = self.find(session, &spec.tenant, &spec.queue)?;
         let (id, is_stored) = (queue.id, queue.is_stored());
         let missing = || BrokerError::Missing { kind: "exchange", name: spec.exchange.as_str().to_owned() };

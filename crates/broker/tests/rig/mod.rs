@@ -121,15 +121,12 @@ impl Rig {
     }
 
     pub fn options() -> Options {
-        let storage = storage::Options {
-            journal_file_bytes: 1 << 20,
-            reserve_bytes: 64 << 10,
-            ..storage::Options::default()
-        };
+        let storage =
+            storage::Options { journal_file_bytes: 1 << 20, reserve_bytes: 64 << 10, ..storage::Options::default() };
         let exchange = |text, kind| ExchangeSpec { durable: true, ..exchange(text, kind) };
         let exchanges =
             vec![exchange("amq.direct", ExchangeKind::Direct), exchange("amq.fanout", ExchangeKind::Fanout)];
-        Options { storage, exchanges, ..Options::default() }
+        Options { storage, exchanges }
     }
 
     pub fn on(disk: SimDisk, options: Options) -> Rig {
@@ -137,8 +134,7 @@ impl Rig {
         formats.add(Box::new(Toy(ONE)));
         formats.add(Box::new(Toy(MANY)));
         let now = Now::default();
-        let broker =
-            Broker::open(Arc::new(disk.clone()), options.clone(), formats, Box::new(NoLedger), now).unwrap();
+        let broker = Broker::open(Arc::new(disk.clone()), options.clone(), formats, Box::new(NoLedger), now).unwrap();
         let mut rig = Rig { disk, broker, now, inbox: VecDeque::new(), options };
         rig.settle_down();
         rig
