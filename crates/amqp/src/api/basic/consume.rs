@@ -1,0 +1,75 @@
+//! basic.consume and basic.cancel.
+
+use broker::queue::ConsumeSpec;
+use model::{ByteReader, HeaderValue};
+
+use super::{REPLY_TO, bit};
+use crate::channel::consumers::Consumer;
+use crate::config::CREDIT_WINDOW;
+use crate::conn::{Call, Done};
+use crate::errors::{Code, Refusal};
+use crate::unit::TAG;
+use crate::wire::{short, table, text::put_short};
+
+/// (ticket, queue, tag | no_local no_ack exclusive nowait, arguments). no_local is ignored, as RabbitMQ does.
+pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let (queue_text, tag) = (short(r)?, short(r)?);
+    let bits = r.u8()?;
+    let (no_ack, exclusive, nowait) = (bit(bits, 1), bit(bits, 2), bit(bits, 3));
+    for argument in table::read(table::body(r)?)? {
+        let plain = argument.name == "x-priority" && argument.value == HeaderValue::Int(0);
+        if matches!(argument.name.as_str(), "x-priority" | "x-stream-offset" | "x-stream-filter") && !plain {
+            return Err(Refusal::not_served(format_args!("consumer argument '{}' is", argument.name)));
+        }
+    }
+    if queue_text == REPLY_TO {
+        return Err(Refusal::not_served("direct reply-to is"));
+    }
+    let queue = call.queue_name(queue_text)?;
+    if call.ch.consumers.has(tag) {
+        return Err(Refusal::new(Code::NotAllowed, format!("attempt to reuse consumer tag '{tag}'")));
+    }
+    let tag = match tag {
+        "" => call.conn.unique_name("amq.ctag-", call.cx.now, call.cx.broker),
+        _ => tag.to_owned(),
+    };
+    let prefetch = match (no_ack, call.ch.prefetch, call.ch.shared_prefetch) {
+        (true, _, _) => 0,
+        (false, 0, shared) => u32::from(shared),
+        (false, own, _) => u32::from(own),
+    };
+    let credit = if prefetch == 0 { CREDIT_WINDOW } else { prefetch };
+    let spec = ConsumeSpec { auto_settle: no_ack, exclusive, credit };
+    call.flush();
+    let started = call.cx.broker.consume(call.conn.session(), &call.conn.tenant, &queue, spec, TAG);
+    let id = started.map_err(|error| Refusal::of(&error, "queue"))?;
+    call.conn.consumers.insert(id, call.ch.number);
+    if !nowait {
+        call.reply(|out| put_short(out, &tag));
+    }
+    call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0 });
+    Ok(())
+}
+
+/// (tag | nowait). A tag that is not known is no error.
+pub fn cancel(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let tag = short(r)?;
+    let nowait = bit(r.u8()?, 0);
+    if let Some(id) = call.ch.consumers.remove_tag(tag) {
+        call.conn.consumers.remove(&id);
+        call.cx.broker.cancel(id);
+        // What was parked for it was never sent: it goes back.
+        let (gone, kept) = call.ch.parked.drain(..).partition(|(consumer, _)| *consumer == id);
+        call.ch.parked = kept;
+        let gone: Vec<_> = gone;
+        let gone: Vec<_> = gone.into_iter().map(|(_, delivery)| delivery).collect();
+        if !gone.is_empty() {
+            call.conn.give_back(&gone, call.cx.broker);
+        }
+    }
+    if !nowait {
+        call.reply(|out| put_short(out, tag));
+    }
+    Ok(())
+}

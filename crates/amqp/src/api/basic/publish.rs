@@ -1,0 +1,305 @@
+//! basic.publish: the method, the content header, the body frames; then one call to the core. The unit is put together
+//! in the channel's scratch memory while frames arrive: the body is copied once, nothing else is allocated.
+
+use broker::routing::PublishRequest;
+use broker::{BrokerError, SyncPolicy};
+use model::ByteReader;
+
+use super::{REPLY_TO, bit};
+use crate::channel::assembly::{Assembly, Content};
+use crate::channel::confirms::{put_ack, put_nack};
+use crate::config::{SCRATCH_BYTES_KEPT, VHOST};
+use crate::conn::{Call, Done};
+use crate::errors::{Code, Refusal};
+use crate::format::FORMAT;
+use crate::unit::Unit;
+use crate::wire::props::{self, Props};
+use crate::wire::table::{self, seconds};
+use crate::wire::text::put_short;
+use crate::wire::{frame, short};
+
+const PUBLISH: (u16, u16) = (60, 40);
+const RETURN: (u16, u16) = (60, 50);
+
+/// The longest time to live that RabbitMQ takes, in milliseconds: ten years.
+const EXPIRATION_MAX: u64 = 315_360_000_000;
+
+/// (ticket, exchange, key | mandatory immediate).
+pub fn method(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let (exchange, key) = (short(r)?, short(r)?);
+    let bits = r.u8()?;
+    if bit(bits, 1) {
+        return Err(Refusal::new(Code::NotImplemented, "immediate=true"));
+    }
+    call.ch.unit.begin(exchange, key);
+    call.ch.assembly = Assembly::Header { mandatory: bit(bits, 0) };
+    Ok(())
+}
+
+/// The content header: (class, weight, body size, flags, properties).
+///
+/// # Errors
+/// 505 out of place, 406 for properties that are refused or a message too large.
+pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
+    let Assembly::Header { mandatory } = call.ch.assembly else {
+        return Err(unexpected(call, frame::Kind::Header));
+    };
+    let mut r = ByteReader::new(payload);
+    let class = r.u16()?;
+    if class != PUBLISH.0 {
+        let text = format!("expected content header for class 60, got one for class {class} instead");
+        return Err(Refusal::new(Code::UnexpectedFrame, text).caused_by(PUBLISH));
+    }
+    r.u16()?;
+    let body_bytes = r.u64()?;
+    let raw = r.rest();
+    let props = props::read(raw).map_err(Refusal::from).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    // What is refused here closes the channel: the body frames on their way are ignored with the rest.
+    let bytes_max = call.conn.config.message_bytes_max;
+    if body_bytes > bytes_max {
+        let text = format!("message size {body_bytes} is larger than configured max size {bytes_max}");
+        return Err(Refusal::precondition(text).caused_by(PUBLISH));
+    }
+    check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    call.ch.unit.props(raw);
+    let content = Content {
+        mandatory,
+        persistent: props.delivery_mode == Some(2),
+        timestamp: props.timestamp,
+        body_bytes,
+        left: body_bytes,
+    };
+    if body_bytes == 0 {
+        return publish(call, content);
+    }
+    call.ch.assembly = Assembly::Body(content);
+    Ok(())
+}
+
+/// A body frame.
+///
+/// # Errors
+/// 505 out of place, 501 when the body exceeds its announced size, what the core refuses.
+pub fn body(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
+    let Assembly::Body(mut content) = call.ch.assembly else {
+        return Err(unexpected(call, frame::Kind::Body));
+    };
+    let Some(left) = content.left.checked_sub(payload.len() as u64) else {
+        let text = format!("body frames exceed the announced body size of {}", content.body_bytes);
+        return Err(Refusal::new(Code::FrameError, text).caused_by(PUBLISH));
+    };
+    call.ch.unit.body(payload);
+    content.left = left;
+    if left == 0 {
+        return publish(call, content);
+    }
+    call.ch.assembly = Assembly::Body(content);
+    Ok(())
+}
+
+/// A frame that the channel did not expect.
+pub fn unexpected(call: &Call<'_, '_>, got: frame::Kind) -> Refusal {
+    let (text, cause) = match call.ch.assembly {
+        Assembly::Idle => ("expected method frame, got non method frame instead", (0, 0)),
+        Assembly::Header { .. } if got == frame::Kind::Header => ("expected content header", PUBLISH),
+        Assembly::Header { .. } => {
+            ("expected content header for class 60, got non content header frame instead", PUBLISH)
+        }
+        Assembly::Body(_) => ("expected content body, got non content body frame instead", PUBLISH),
+    };
+    Refusal::new(Code::UnexpectedFrame, text).caused_by(cause)
+}
+
+/// Properties that RabbitMQ refuses, and those that are not served yet.
+fn check(call: &Call<'_, '_>, props: &Props<'_>) -> Done {
+    if let Some(mode) = props.delivery_mode
+        && !(1..=2).contains(&mode)
+    {
+        return Err(Refusal::precondition(format!("invalid message: {{delivery_mode_unknown,{mode}}}")));
+    }
+    if let Some(user) = props.user_id
+        && user != call.conn.user.as_bytes()
+        && !call.conn.impersonator
+    {
+        return Err(Refusal::precondition(format!(
+            "user_id property set to '{}' but authenticated user was '{}'",
+            String::from_utf8_lossy(user),
+            &*call.conn.user
+        )));
+    }
+    if props.reply_to == Some(REPLY_TO.as_bytes()) {
+        return Err(Refusal::precondition("fast reply consumer does not exist"));
+    }
+    if let Some(headers) = props.headers {
+        check_headers(headers)?;
+    }
+    if let Some(text) = props.expiration {
+        check_expiration(text)?;
+        // Kept without effect the message would live for ever.
+        return Err(Refusal::not_served("expiration is"));
+    }
+    Ok(())
+}
+
+fn check_headers(headers: &[u8]) -> Done {
+    let mut copies = None;
+    table::check(headers, |name, letter| {
+        if matches!(name, b"CC" | b"BCC") {
+            copies = Some((if name == b"CC" { "CC" } else { "BCC" }, letter));
+        }
+    })?;
+    match copies {
+        None => Ok(()),
+        Some((name, b'A')) => Err(Refusal::not_served(format_args!("header {name} is"))),
+        Some((name, letter)) => Err(Refusal::precondition(format!(
+            "invalid message: {{unacceptable_type_in_header,\"{name}\",{}}}",
+            letter_name(letter)
+        ))),
+    }
+}
+
+fn letter_name(letter: u8) -> &'static str {
+    match letter {
+        b'S' => "longstr",
+        b'I' => "signedint",
+        b'i' => "unsignedint",
+        b'l' | b'L' => "long",
+        b's' => "short",
+        b'u' => "unsignedshort",
+        b'b' => "byte",
+        b'B' => "unsignedbyte",
+        b't' => "bool",
+        b'd' => "double",
+        b'f' => "float",
+        b'D' => "decimal",
+        b'T' => "timestamp",
+        b'F' => "table",
+        b'x' => "binary",
+        _ => "void",
+    }
+}
+
+/// Expiration is digits, at most ten years of milliseconds; each fault in the words of Erlang that clients know.
+fn check_expiration(text: &[u8]) -> Done {
+    let text = String::from_utf8_lossy(text);
+    let fault = |why: String| Err(Refusal::precondition(format!("invalid expiration '{text}': {why}")));
+    let digits_at = usize::from(text.starts_with(['-', '+']));
+    let digits_end = text.bytes().skip(digits_at).take_while(u8::is_ascii_digit).count() + digits_at;
+    let (number, rest) = text.split_at(digits_end);
+    if digits_end == digits_at {
+        return fault("no_integer".to_owned());
+    }
+    if !rest.is_empty() {
+        return fault(format!("{{leftover_string,\"{rest}\"}}"));
+    }
+    if number.starts_with('-') && number.bytes().skip(1).any(|digit| digit != b'0') {
+        return fault(format!("{{value_negative,{number}}}"));
+    }
+    let value = number.trim_start_matches(['-', '+']);
+    match value.parse::<u64>() {
+        Ok(ms) if ms <= EXPIRATION_MAX => Ok(()),
+        _ => fault(format!("{{value_too_large,{value}}}")),
+    }
+}
+
+/// The message is whole.
+fn publish(call: &mut Call<'_, '_>, content: Content) -> Done {
+    call.ch.assembly = Assembly::Idle;
+    call.ch.unit.finish(content.persistent, call.cx.now.wall);
+    let done = store(call, content).map_err(|refusal| refusal.caused_by(PUBLISH));
+    call.ch.unit.shrink(SCRATCH_BYTES_KEPT);
+    done
+}
+
+fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
+    let Ok((unit, _)) = Unit::first(call.ch.unit.bytes()) else {
+        return Err(Refusal::new(Code::InternalError, "a message was put together wrongly"));
+    };
+    let confirming = call.ch.confirms.is_some();
+    let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
+    let published = call.cx.broker.publish(
+        &PublishRequest {
+            tenant: VHOST,
+            exchange: unit.exchange,
+            key: unit.key,
+            format: &FORMAT,
+            unit: call.ch.unit.bytes(),
+            time: content.timestamp.map_or(call.cx.now.wall, seconds),
+            persistent: content.persistent,
+            policy,
+        },
+        call.cx.now,
+    );
+    match published {
+        Ok(published) => {
+            let sink = call.ch.held.sink(call.cx.out);
+            if published.queues == 0 && content.mandatory {
+                put_return(sink, call.ch.number, call.conn.frame_bytes_max, &unit);
+            }
+            if let Some(confirms) = &mut call.ch.confirms {
+                let number = confirms.count();
+                if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
+                    call.conn.confirms_waiting += 1;
+                    call.conn.list(call.ch);
+                } else {
+                    put_ack(sink, call.ch.number, number);
+                }
+            }
+            Ok(())
+        }
+        Err(BrokerError::Storage(error)) => match &mut call.ch.confirms {
+            Some(confirms) => {
+                let number = confirms.count();
+                tracing::debug!(%error, "a publish is refused");
+                put_nack(call.ch.held.sink(call.cx.out), call.ch.number, number);
+                Ok(())
+            }
+            None => Err(Refusal::of_storage(&error)),
+        },
+        Err(error) => Err(Refusal::of(&error, "exchange")),
+    }
+}
+
+/// basic.return: nobody takes the message. (code, text, exchange, key) and the content as it came.
+fn put_return(out: &mut Vec<u8>, channel: u16, frame_bytes_max: usize, unit: &Unit<'_>) {
+    frame::put_method(out, channel, RETURN, |out| {
+        out.extend_from_slice(&312u16.to_be_bytes());
+        put_short(out, "NO_ROUTE");
+        put_short(out, unit.exchange);
+        put_short(out, unit.key);
+    });
+    frame::put_header(out, channel, unit.body.len() as u64, unit.props);
+    super::deliver::put_body(out, channel, frame_bytes_max, unit.body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expirations_are_judged_in_rabbitmqs_words() {
+        for (text, why) in [
+            ("abc", "no_integer"),
+            ("", "no_integer"),
+            ("1.5", "{leftover_string,\".5\"}"),
+            ("-1", "{value_negative,-1}"),
+            ("315360000001", "{value_too_large,315360000001}"),
+            ("99999999999999999999999", "{value_too_large,99999999999999999999999}"),
+        ] {
+            let said = check_expiration(text.as_bytes()).unwrap_err().reply_text();
+            assert_eq!(said, format!("PRECONDITION_FAILED - invalid expiration '{text}': {why}"));
+        }
+        for text in ["0", "1000", "315360000000"] {
+            assert!(check_expiration(text.as_bytes()).is_ok());
+        }
+    }
+
+    #[test]
+    fn copies_are_refused_not_ignored() {
+        let text = check_headers(b"\x02CCS\x00\x00\x00\x01a").unwrap_err();
+        assert_eq!(text.text, "invalid message: {unacceptable_type_in_header,\"CC\",longstr}");
+        assert_eq!(check_headers(b"\x03BCCA\x00\x00\x00\x00").unwrap_err().code, Code::NotImplemented);
+        assert!(check_headers(b"\x02ccA\x00\x00\x00\x00").is_ok());
+    }
+}

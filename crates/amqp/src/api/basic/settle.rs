@@ -1,0 +1,63 @@
+//! What becomes of deliveries: ack, nack, reject, recover.
+
+use broker::queue::Settle;
+use model::ByteReader;
+
+use super::{bit, deliver};
+use crate::conn::{Call, Done};
+use crate::errors::{Code, Refusal};
+
+/// (tag | multiple).
+pub fn ack(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let (tag, multiple) = (r.u64()?, bit(r.u8()?, 0));
+    settle(call, tag, multiple, Settle::Ack)
+}
+
+/// (tag | multiple requeue).
+pub fn nack(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let (tag, bits) = (r.u64()?, r.u8()?);
+    settle(call, tag, bit(bits, 0), refused(bit(bits, 1)))
+}
+
+/// (tag | requeue).
+pub fn reject(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let (tag, requeue) = (r.u64()?, bit(r.u8()?, 0));
+    settle(call, tag, false, refused(requeue))
+}
+
+fn refused(requeue: bool) -> Settle {
+    if requeue { Settle::Requeue } else { Settle::Discard }
+}
+
+fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Done {
+    let (settles, consumers) = (&mut call.conn.settles, &mut call.ch.consumers);
+    let known = call.ch.unacked.take(tag, multiple, |entry| {
+        settles.add(entry.key, how);
+        // A consumer without prefetch gets its credit when messages are sent, not when they are acknowledged.
+        if let Some(id) = entry.consumer
+            && consumers.get_mut(id).is_some_and(|consumer| consumer.prefetch > 0)
+        {
+            settles.credit(id);
+        }
+    });
+    if !known {
+        return Err(Refusal::precondition(format!("unknown delivery tag {tag}")));
+    }
+    if !call.ch.parked.is_empty() {
+        deliver::unpark(call);
+    }
+    Ok(())
+}
+
+/// recover and recover-async: ( | requeue). All that is not acknowledged goes back to its place.
+pub fn recover(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    if !bit(r.u8()?, 0) {
+        return Err(Refusal::new(Code::NotImplemented, "requeue=false"));
+    }
+    settle(call, 0, true, Settle::Requeue)?;
+    call.flush();
+    if call.method.1 == 110 {
+        call.reply(|_| {});
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Class queue.
+
+use broker::BrokerError;
+use broker::queue::{QueueInfo, QueueSpec};
+use broker::routing::BindingSpec;
+use model::{ByteReader, Name};
+
+use super::bit;
+use super::exchange::default_exchange;
+use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments};
+use crate::config::VHOST;
+use crate::conn::{Call, Done, name};
+use crate::errors::{Code, Refusal};
+use crate::wire::{short, table, text::put_short};
+
+/// queue.declare: (ticket, name | passive durable exclusive auto_delete nowait, arguments).
+pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let asked = name(short(r)?)?;
+    let bits = r.u8()?;
+    let (passive, nowait) = (bit(bits, 0), bit(bits, 4));
+    let headers = table::read(table::body(r)?)?;
+    call.flush(); // the counts answered include what was acknowledged before
+    let info = if passive {
+        let queue = call.queue_name(&asked)?;
+        let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
+        found.map_err(|error| Refusal::of(&error, "queue"))?
+    } else {
+        let queue = match &*asked {
+            "" => name(&call.conn.unique_name("amq.gen-", call.cx.now, call.cx.broker))?,
+            reserved if reserved.starts_with("amq.") => {
+                let text = format!("queue name '{reserved}' contains reserved prefix 'amq.*'");
+                return Err(Refusal::new(Code::AccessRefused, text));
+            }
+            _ => asked,
+        };
+        let QueueArguments { topic, all } = queue_arguments(&headers, &queue)?;
+        let spec = QueueSpec {
+            tenant: call.conn.tenant.clone(),
+            name: queue,
+            durable: bit(bits, 1),
+            exclusive: bit(bits, 2),
+            auto_delete: bit(bits, 3),
+            topic,
+            arguments: all,
+        };
+        make(call, &spec)?
+    };
+    call.ch.last_queue = Some(info.name.clone());
+    if !nowait {
+        call.reply(|out| {
+            put_short(out, &info.name);
+            out.extend_from_slice(&count(info.ready).to_be_bytes());
+            out.extend_from_slice(&info.consumers.to_be_bytes());
+        });
+    }
+    Ok(())
+}
+
+/// Counts are 32 bits on the wire.
+fn count(messages: u64) -> u32 {
+    u32::try_from(messages).unwrap_or(u32::MAX)
+}
+
+fn make(call: &mut Call<'_, '_>, spec: &QueueSpec) -> Result<QueueInfo, Refusal> {
+    if let Some(topic) = &spec.topic
+        && call.cx.broker.topic(&spec.tenant, topic).is_none()
+    {
+        return Err(Refusal::missing("topic", topic));
+    }
+    let session = call.conn.session();
+    let declared = call.cx.broker.declare_queue(session, spec, call.cx.now);
+    let declared = declared.map_err(|error| Refusal::of(&error, "queue"))?;
+    if !declared.created {
+        agree(spec, &declared.info)?;
+    }
+    call.hold(declared.lsn);
+    Ok(declared.info)
+}
+
+/// A second declaration must ask for what there is. Exclusiveness is looked at first, as RabbitMQ does.
+fn agree(asked: &QueueSpec, current: &QueueInfo) -> Done {
+    if asked.exclusive != current.exclusive.is_some() {
+        return Err(Refusal::locked(&asked.name));
+    }
+    for (what, asked_value, current_value) in
+        [("durable", asked.durable, current.durable), ("auto_delete", asked.auto_delete, current.auto_delete)]
+    {
+        if asked_value != current_value {
+            return Err(Refusal::precondition(format!(
+                "inequivalent arg '{what}' for queue '{}' in vhost '{VHOST}': received '{asked_value}' but current is \
+                 '{current_value}'",
+                &*asked.name
+            )));
+        }
+    }
+    equivalent(&asked.arguments, &current.arguments, &asked.name)
+}
+
+/// The fields that bind and unbind share: (ticket, queue, exchange, key).
+fn binding(call: &Call<'_, '_>, r: &mut ByteReader<'_>) -> Result<BindingSpec, Refusal> {
+    r.u16()?;
+    let (queue_text, exchange, key) = (short(r)?, name(short(r)?)?, short(r)?);
+    let queue = call.queue_name(queue_text)?;
+    // An empty key with an empty queue name means that queue's name too.
+    let key = if queue_text.is_empty() && key.is_empty() { queue.clone() } else { key_name(key)? };
+    if exchange.is_empty() {
+        return Err(default_exchange());
+    }
+    let tenant = call.conn.tenant.clone();
+    Ok(BindingSpec { tenant, exchange, queue, key, arguments: Default::default() })
+}
+
+/// Keys may hold what names may not on RabbitMQ; here both are names.
+fn key_name(key: &str) -> Result<Name, Refusal> {
+    Name::new(key).map_err(|error| Refusal::precondition(format!("invalid routing key: {error}")))
+}
+
+/// queue.bind: (ticket, queue, exchange, key | nowait, arguments).
+pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let mut spec = binding(call, r)?;
+    let nowait = bit(r.u8()?, 0);
+    spec.arguments = arguments(&table::read(table::body(r)?)?);
+    let bound = call.cx.broker.bind(call.conn.session(), &spec);
+    let lsn = bound.map_err(|error| Refusal::of(&error, "queue"))?;
+    call.hold(lsn);
+    if !nowait {
+        call.reply(|_| {});
+    }
+    Ok(())
+}
+
+/// queue.unbind: (ticket, queue, exchange, key, arguments). What is not bound, or not there, is no error.
+pub fn unbind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    let mut spec = binding(call, r)?;
+    spec.arguments = arguments(&table::read(table::body(r)?)?);
+    let unbound = call.cx.broker.unbind(call.conn.session(), &spec);
+    match unbound {
+        Ok(lsn) => call.hold(lsn),
+        Err(BrokerError::Missing { .. }) => {}
+        Err(error) => return Err(Refusal::of(&error, "queue")),
+    }
+    call.reply(|_| {});
+    Ok(())
+}
+
+/// queue.purge: (ticket, queue | nowait).
+pub fn purge(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let queue = call.queue_name(short(r)?)?;
+    let nowait = bit(r.u8()?, 0);
+    call.flush();
+    let purged = call.cx.broker.purge(call.conn.session(), &call.conn.tenant, &queue);
+    let (messages, lsn) = purged.map_err(|error| Refusal::of(&error, "queue"))?;
+    call.hold(lsn);
+    if !nowait {
+        call.reply(|out| out.extend_from_slice(&count(messages).to_be_bytes()));
+    }
+    Ok(())
+}
+
+/// queue.delete: (ticket, queue | if_unused if_empty nowait). A missing one is no error: it held nothing.
+pub fn delete(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let queue = call.queue_name(short(r)?)?;
+    let bits = r.u8()?;
+    let (if_unused, if_empty, nowait) = (bit(bits, 0), bit(bits, 1), bit(bits, 2));
+    call.flush();
+    let deleted =
+        call.cx.broker.delete_queue(call.conn.session(), &call.conn.tenant, &queue, if_unused, if_empty);
+    let messages = match deleted {
+        Ok((messages, lsn)) => {
+            call.hold(lsn);
+            messages
+        }
+        Err(BrokerError::Missing { .. }) => 0,
+        Err(error) => return Err(Refusal::of(&error, "queue")),
+    };
+    if !nowait {
+        call.reply(|out| out.extend_from_slice(&count(messages).to_be_bytes()));
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What one channel remembers: consumers, deliveries not acknowledged, confirms, a publish being put together,
+//! replies held back. It decides nothing of the protocol: that is `api/` and `session.rs`.
+
+pub mod assembly;
+pub mod confirms;
+pub mod consumers;
+pub mod held;
+pub mod unacked;
+
+use std::collections::VecDeque;
+
+use broker::queue::{ConsumerId, Delivery};
+use broker::{Outbox, Progress};
+use model::Name;
+
+use assembly::Assembly;
+use confirms::Confirms;
+use consumers::Consumers;
+use held::Held;
+use unacked::Unacked;
+
+use crate::unit::UnitBuilder;
+
+/// A channel's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// In use.
+    Open,
+    /// We have said `channel.close`: everything is ignored until the client says `close-ok`.
+    Closing,
+    /// The client has closed it; it stays only until its held replies have gone.
+    Gone,
+}
+
+/// A channel.
+#[derive(Debug)]
+pub struct Channel {
+    /// Its number.
+    pub number: u16,
+    /// Where it stands.
+    pub life: Life,
+    /// A publish being put together.
+    pub assembly: Assembly,
+    /// The memory it is put together in.
+    pub unit: UnitBuilder,
+    /// Set in confirm mode.
+    pub confirms: Option<Confirms>,
+    /// Deliveries not acknowledged.
+    pub unacked: Unacked,
+    /// Its consumers.
+    pub consumers: Consumers,
+    /// The prefetch that new consumers get; 0 is none.
+    pub prefetch: u16,
+    /// The prefetch that all its consumers share; 0 is none.
+    pub shared_prefetch: u16,
+    /// Deliveries that the shared prefetch does not allow to be sent yet.
+    pub parked: VecDeque<(ConsumerId, Delivery)>,
+    /// The queue declared last: what an empty name means.
+    pub last_queue: Option<Name>,
+    /// Replies that wait for the disk.
+    pub held: Held,
+    /// Whether the session has it on its list of those that wait for progress.
+    pub listed: bool,
+    next_tag: u64,
+}
+
+impl Channel {
+    /// A channel just opened.
+    #[must_use]
+    pub fn new(number: u16) -> Channel {
+        Channel {
+            number,
+            life: Life::Open,
+            assembly: Assembly::Idle,
+            unit: UnitBuilder::default(),
+            confirms: None,
+            unacked: Unacked::default(),
+            consumers: Consumers::default(),
+            prefetch: 0,
+            shared_prefetch: 0,
+            parked: VecDeque::new(),
+            last_queue: None,
+            held: Held::default(),
+            listed: false,
+            next_tag: 1,
+        }
+    }
+
+    /// The next delivery tag: 1, 2, 3 …
+    pub fn next_tag(&mut self) -> u64 {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        tag
+    }
+
+    /// Whether one more delivery may be sent under the shared prefetch.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared_prefetch == 0 || self.unacked.consumed() < usize::from(self.shared_prefetch)
+    }
+
+    /// Whether something of it waits for progress.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        !self.held.is_empty() || self.confirms.as_ref().is_some_and(|confirms| confirms.waiting() > 0)
+    }
+
+    /// Progress has moved: confirms and held replies go out. Answers how many confirms were settled.
+    pub fn progress(&mut self, progress: Progress, out: &mut Outbox) -> usize {
+        self.held.release(progress, out);
+        let (number, held) = (self.number, &mut self.held);
+        self.confirms.as_mut().map_or(0, |confirms| confirms.progress(progress, number, held.sink(out)))
+    }
+}

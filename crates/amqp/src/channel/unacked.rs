@@ -1,0 +1,134 @@
+//! Deliveries of one channel that wait for their acknowledgement, by delivery tag.
+
+use std::collections::VecDeque;
+
+use broker::queue::{ConsumerId, DeliveryKey};
+
+/// One delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unsettled {
+    /// Its tag.
+    pub tag: u64,
+    /// The core's name for it.
+    pub key: DeliveryKey,
+    /// To which consumer it went; `None` when it was got.
+    pub consumer: Option<ConsumerId>,
+}
+
+/// All of them, in the order of their tags.
+#[derive(Debug, Default)]
+pub struct Unacked {
+    /// Invariant: tags ascend; the front is not settled. A settled one leaves a hole until the front reaches it, so
+    /// that settling out of order moves nothing.
+    entries: VecDeque<(Unsettled, bool)>,
+    live: usize,
+    consumed: usize,
+}
+
+impl Unacked {
+    /// A delivery was sent. Its tag is greater than all before.
+    pub fn push(&mut self, entry: Unsettled) {
+        self.live += 1;
+        self.consumed += usize::from(entry.consumer.is_some());
+        self.entries.push_back((entry, false));
+    }
+
+    /// Deliveries to consumers (not got ones) that wait: what a channel's prefetch counts.
+    #[must_use]
+    pub fn consumed(&self) -> usize {
+        self.consumed
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Takes the one with `tag`, or all up to it; `each` is called in order. Tag 0 with `multiple` means all.
+    /// False, and nothing taken, when the tag is not known.
+    pub fn take(&mut self, tag: u64, multiple: bool, mut each: impl FnMut(Unsettled)) -> bool {
+        if tag == 0 && multiple {
+            self.take_all(each);
+            return true;
+        }
+        let at = self.entries.partition_point(|(entry, _)| entry.tag < tag);
+        match self.entries.get_mut(at) {
+            Some((entry, settled)) if entry.tag == tag && !*settled => {
+                if !multiple {
+                    *settled = true;
+                    let entry = *entry;
+                    self.took(entry);
+                    each(entry);
+                    while self.entries.front().is_some_and(|(_, settled)| *settled) {
+                        self.entries.pop_front();
+                    }
+                    return true;
+                }
+            }
+            _ => return false,
+        }
+        for _ in 0..=at {
+            if let Some((entry, false)) = self.entries.pop_front() {
+                self.took(entry);
+                each(entry);
+            }
+        }
+        while self.entries.front().is_some_and(|(_, settled)| *settled) {
+            self.entries.pop_front();
+        }
+        true
+    }
+
+    /// Takes all.
+    pub fn take_all(&mut self, mut each: impl FnMut(Unsettled)) {
+        for (entry, settled) in std::mem::take(&mut self.entries) {
+            if !settled {
+                each(entry);
+            }
+        }
+        self.live = 0;
+        self.consumed = 0;
+    }
+
+    fn took(&mut self, entry: Unsettled) {
+        self.live -= 1;
+        self.consumed -= usize::from(entry.consumer.is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{LogId, Offset};
+
+    fn filled(tags: &[u64]) -> Unacked {
+        let mut unacked = Unacked::default();
+        for tag in tags {
+            let key = DeliveryKey { queue: 1, log: LogId(1), offset: Offset(*tag) };
+            unacked.push(Unsettled { tag: *tag, key, consumer: (tag % 2 == 1).then_some(ConsumerId(9)) });
+        }
+        unacked
+    }
+
+    fn take(unacked: &mut Unacked, tag: u64, multiple: bool) -> Option<Vec<u64>> {
+        let mut tags = Vec::new();
+        unacked.take(tag, multiple, |entry| tags.push(entry.tag)).then_some(tags)
+    }
+
+    #[test]
+    fn tags_are_taken_once_singly_or_up_to() {
+        let mut unacked = filled(&[1, 2, 4, 5, 6]);
+        assert_eq!(take(&mut unacked, 3, false), None, "never given");
+        assert_eq!(take(&mut unacked, 4, false), Some(vec![4]));
+        assert_eq!(take(&mut unacked, 4, false), None, "a second time");
+        assert_eq!(take(&mut unacked, 4, true), None, "nor as the end of several");
+        assert_eq!(take(&mut unacked, 5, true), Some(vec![1, 2, 5]));
+        assert_eq!(unacked.consumed(), 0);
+        assert_eq!(take(&mut unacked, 7, true), None);
+        assert_eq!(take(&mut unacked, 0, false), None);
+        assert_eq!(take(&mut unacked, 0, true), Some(vec![6]));
+        assert_eq!(take(&mut unacked, 0, true), Some(vec![]), "all of nothing is fine");
+        assert!(unacked.is_empty());
+    }
+}

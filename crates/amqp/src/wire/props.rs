@@ -1,0 +1,146 @@
+//! Content properties. They are kept as the bytes that came; [`Props`] only finds its way in them.
+
+use model::ByteReader;
+
+use super::text::{long, short_bytes};
+use super::WireError;
+
+/// The properties, borrowed: each where the flag says it is there.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Props<'a> {
+    /// MIME type.
+    pub content_type: Option<&'a [u8]>,
+    /// Encoding of the body.
+    pub content_encoding: Option<&'a [u8]>,
+    /// The table's bytes, without its length; not walked yet.
+    pub headers: Option<&'a [u8]>,
+    /// 1 transient, 2 persistent.
+    pub delivery_mode: Option<u8>,
+    /// 0 to 255.
+    pub priority: Option<u8>,
+    /// Ties an answer to its question.
+    pub correlation_id: Option<&'a [u8]>,
+    /// Where to answer.
+    pub reply_to: Option<&'a [u8]>,
+    /// Time to live in milliseconds, as digits.
+    pub expiration: Option<&'a [u8]>,
+    /// The application's id.
+    pub message_id: Option<&'a [u8]>,
+    /// Seconds.
+    pub timestamp: Option<u64>,
+    /// The application's kind of message.
+    pub kind: Option<&'a [u8]>,
+    /// Must be the user logged in.
+    pub user_id: Option<&'a [u8]>,
+    /// The application.
+    pub app_id: Option<&'a [u8]>,
+    /// Nobody knows.
+    pub cluster_id: Option<&'a [u8]>,
+}
+
+/// Reads flags and properties to their end.
+///
+/// # Errors
+/// [`WireError::Properties`] for flags that do not exist (the continuation bit too) or bytes left over.
+pub fn read(bytes: &[u8]) -> Result<Props<'_>, WireError> {
+    let mut reader = ByteReader::new(bytes);
+    let flags = reader.u16()?;
+    // Bit 0 would announce more flags: class basic has none.
+    if flags & 0b11 != 0 {
+        return Err(WireError::Properties);
+    }
+    let has = |bit: u16| flags & (1 << bit) != 0;
+    let r = &mut reader;
+    let mut props = Props::default();
+    props.content_type = if has(15) { Some(short_bytes(r)?) } else { None };
+    props.content_encoding = if has(14) { Some(short_bytes(r)?) } else { None };
+    props.headers = if has(13) { Some(long(r)?) } else { None };
+    props.delivery_mode = if has(12) { Some(r.u8()?) } else { None };
+    props.priority = if has(11) { Some(r.u8()?) } else { None };
+    props.correlation_id = if has(10) { Some(short_bytes(r)?) } else { None };
+    props.reply_to = if has(9) { Some(short_bytes(r)?) } else { None };
+    props.expiration = if has(8) { Some(short_bytes(r)?) } else { None };
+    props.message_id = if has(7) { Some(short_bytes(r)?) } else { None };
+    props.timestamp = if has(6) { Some(r.u64()?) } else { None };
+    props.kind = if has(5) { Some(short_bytes(r)?) } else { None };
+    props.user_id = if has(4) { Some(short_bytes(r)?) } else { None };
+    props.app_id = if has(3) { Some(short_bytes(r)?) } else { None };
+    props.cluster_id = if has(2) { Some(short_bytes(r)?) } else { None };
+    if reader.left() > 0 {
+        return Err(WireError::Properties);
+    }
+    Ok(props)
+}
+
+/// Writes properties in their order, flags first. Give each in the order of the specification.
+#[derive(Debug)]
+pub struct PropsWriter<'a> {
+    out: &'a mut Vec<u8>,
+    flags_at: usize,
+    flags: u16,
+}
+
+impl<'a> PropsWriter<'a> {
+    /// Begins at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        let flags_at = out.len();
+        out.extend_from_slice(&[0; 2]);
+        PropsWriter { out, flags_at, flags: 0 }
+    }
+
+    /// A short string, unless `None`.
+    pub fn short(&mut self, bit: u16, text: Option<&str>) {
+        if let Some(text) = text {
+            super::text::put_short(self.out, text);
+            self.flag(bit);
+        }
+    }
+
+    /// Whatever `write` appends.
+    pub fn other(&mut self, bit: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.out);
+        self.flag(bit);
+    }
+
+    fn flag(&mut self, bit: u16) {
+        self.flags |= 1 << bit;
+        if let Some(place) = self.out.get_mut(self.flags_at..self.flags_at + 2) {
+            place.copy_from_slice(&self.flags.to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_found_by_their_flags() {
+        // content-type "a", headers {}, delivery-mode 2, timestamp 1
+        let bytes = [0b1011_0000, 0b0100_0000, 1, b'a', 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1];
+        let props = read(&bytes).unwrap();
+        assert_eq!(props.content_type, Some(&b"a"[..]));
+        assert_eq!(props.headers, Some(&b""[..]), "an empty table is not an absent one");
+        assert_eq!(props.delivery_mode, Some(2));
+        assert_eq!(props.timestamp, Some(1));
+        assert_eq!(props.app_id, None);
+    }
+
+    #[test]
+    fn odd_flags_and_left_over_bytes_are_errors() {
+        assert_eq!(read(&[0, 1]), Err(WireError::Properties));
+        assert_eq!(read(&[0, 0, 9]), Err(WireError::Properties));
+        assert!(read(&[0x80, 0, 5]).is_err());
+    }
+
+    #[test]
+    fn the_writer_sets_a_flag_for_each() {
+        let mut out = Vec::new();
+        let mut writer = PropsWriter::new(&mut out);
+        writer.short(15, Some("a"));
+        writer.short(14, None);
+        writer.other(12, |out| out.push(2));
+        let props = read(&out).unwrap();
+        assert_eq!((props.content_type, props.delivery_mode), (Some(&b"a"[..]), Some(2)));
+    }
+}
