@@ -44,16 +44,22 @@ pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long we wait for the answer to our `connection.close` before the socket is cut.
 pub const CLOSE_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// Messages that a consumer without prefetch may be sent ahead of what its socket has taken.
-pub const CREDIT_WINDOW: u32 = 1000;
+/// Messages that a consumer without prefetch may be sent at first, ahead of what its socket has taken.
+pub const CREDIT_FIRST: u32 = 100;
 
-/// Output waiting for the socket beyond which consumers get no new credit and nothing more is read.
-pub const OUTPUT_BYTES_HIGH: usize = 4 << 20;
+/// … and at most, once its messages have proved to be small: as many as make [`CREDIT_BYTES`].
+pub const CREDIT_MAX: u32 = 1000;
+
+/// … and at least, however large they are.
+pub const CREDIT_MIN: u32 = 4;
+
+/// Bytes that a consumer without prefetch should have on the way.
+pub const CREDIT_BYTES: u32 = 1 << 20;
 
 /// Confirms waiting for the disk on one connection beyond which nothing more is read.
 pub const CONFIRMS_WAITING_MAX: usize = 100_000;
 
-/// Bytes of replies held back for the disk on one connection beyond which nothing more is read.
+/// Bytes of replies held back for the disk on one channel beyond which nothing more is read.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Scratch memory that a channel keeps between two messages.

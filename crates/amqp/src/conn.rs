@@ -257,9 +257,11 @@ impl Call<'_, '_> {
     /// 404 when there is none, 406 for a name that is none.
     pub fn queue_name(&self, text: &str) -> Result<Name, Refusal> {
         if text.is_empty() {
-            return self.ch.last_queue.clone().ok_or_else(|| {
-                Refusal::new(crate::errors::Code::NotFound, "no previously declared queue")
-            });
+            return self
+                .ch
+                .last_queue
+                .clone()
+                .ok_or_else(|| Refusal::new(crate::errors::Code::NotFound, "no previously declared queue"));
         }
         name(text)
     }

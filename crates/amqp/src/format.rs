@@ -243,14 +243,14 @@ mod tests {
         assert_eq!(all[1].0, Offset(6));
         assert_eq!(all[1].1.key.as_deref(), Some(&b"a.b"[..]));
         assert_eq!(all[1].1.exchange.as_deref(), Some("logs"));
-        let mut ends = Vec::new();
-        FORMAT
-            .split(&units, Offset(5), &mut |at| {
-                ends.push((at.first.0, at.at));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        assert_eq!(ends, [(5, 0), (6, units.len() / 2 - 3)].map(|(f, a)| (f, if a == 0 { 0 } else { ends[1].1 })));
+        let mut borders = Vec::new();
+        let visit = &mut |unit: UnitAt| {
+            borders.push((unit.first.0, unit.at, unit.bytes));
+            ControlFlow::Continue(())
+        };
+        FORMAT.split(&units, Offset(5), visit).unwrap();
+        let first = unit("", "q", &[0, 0], b"1").len();
+        assert_eq!(borders, [(5, 0, first), (6, first, units.len() - first)]);
     }
 
     #[test]

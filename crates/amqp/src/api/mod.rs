@@ -43,9 +43,7 @@ pub fn dispatch(call: &mut Call<'_, '_>, fields: &[u8]) -> Done {
         (85, 10) => confirm::select(call, r),
         (90, 10 | 20 | 30) => Err(Refusal::not_served("transactions (tx) are")),
         (10 | 20 | 40 | 50 | 60 | 85 | 90, _) => Err(Refusal::new(Code::CommandInvalid, "unimplemented method")),
-        (class, method) => {
-            Err(Refusal::new(Code::CommandInvalid, format!("unknown method {method} of class {class}")))
-        }
+        (class, method) => Err(Refusal::new(Code::CommandInvalid, format!("unknown method {method} of class {class}"))),
     }
 }
 

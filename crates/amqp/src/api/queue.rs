@@ -166,8 +166,7 @@ pub fn delete(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let bits = r.u8()?;
     let (if_unused, if_empty, nowait) = (bit(bits, 0), bit(bits, 1), bit(bits, 2));
     call.flush();
-    let deleted =
-        call.cx.broker.delete_queue(call.conn.session(), &call.conn.tenant, &queue, if_unused, if_empty);
+    let deleted = call.cx.broker.delete_queue(call.conn.session(), &call.conn.tenant, &queue, if_unused, if_empty);
     let messages = match deleted {
         Ok((messages, lsn)) => {
             call.hold(lsn);

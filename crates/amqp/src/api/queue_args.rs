@@ -159,7 +159,8 @@ mod tests {
     fn arguments_without_effect_yet_are_refused_by_name() {
         for name in NOT_SERVED {
             let text = argument(name, HeaderValue::Int(5)).unwrap_err();
-            let expected = format!("PRECONDITION_FAILED - invalid arg '{name}' for queue 'q' in vhost '/': not served yet");
+            let expected =
+                format!("PRECONDITION_FAILED - invalid arg '{name}' for queue 'q' in vhost '/': not served yet");
             assert_eq!(text, expected);
         }
         assert!(argument("x-single-active-consumer", HeaderValue::Bool(true)).is_err());

@@ -88,7 +88,8 @@ impl Confirms {
     /// Storage has failed: everything that waits is refused. Answers how many.
     pub fn fail(&mut self, channel: u16, out: &mut Vec<u8>) -> usize {
         let count = self.waiting();
-        let last = self.for_sync.back().map(|(number, _)| *number).max(self.for_write.back().map(|(number, _)| *number));
+        let last =
+            self.for_sync.back().map(|(number, _)| *number).max(self.for_write.back().map(|(number, _)| *number));
         self.for_sync.clear();
         self.for_write.clear();
         if let Some(number) = last {

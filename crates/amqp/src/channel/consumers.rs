@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use broker::queue::ConsumerId;
 
+use crate::config::{CREDIT_BYTES, CREDIT_MAX, CREDIT_MIN};
+
 /// One consumer.
 #[derive(Debug)]
 pub struct Consumer {
@@ -14,8 +16,31 @@ pub struct Consumer {
     /// How many unacknowledged deliveries it may have; 0 is any number: then credit follows what was sent, not what
     /// was acknowledged.
     pub prefetch: u32,
-    /// Sent, but not yet replaced by new credit, since the output was full.
+    /// Sent, but not yet replaced by new credit.
     pub owed: u32,
+    /// What it may be sent and was owed together. Without prefetch only.
+    pub window: u32,
+    /// The mean size of its latest messages.
+    pub mean_bytes: u32,
+}
+
+impl Consumer {
+    /// A message of so many bytes was sent; answers whether it is the first since the last new credit.
+    pub fn sent(&mut self, bytes: usize) -> bool {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.mean_bytes = self.mean_bytes / 8 * 7 + bytes / 8;
+        self.owed += 1;
+        self.owed == 1
+    }
+
+    /// The new credit it should get: its window follows the size of its messages.
+    pub fn refill(&mut self) -> u32 {
+        let window = (CREDIT_BYTES / self.mean_bytes.max(1)).clamp(CREDIT_MIN, CREDIT_MAX);
+        let left = self.window.saturating_sub(std::mem::take(&mut self.owed));
+        let more = window.saturating_sub(left);
+        self.window = left + more;
+        more
+    }
 }
 
 /// All of them.

@@ -187,7 +187,10 @@ mod tests {
     #[test]
     fn size_and_end_octet_are_checked() {
         let head = [1, 0, 0, 0, 3, 0x0d, 0x40];
-        assert_eq!(cut(&head, 131_072).unwrap_err(), FrameError::TooLarge { kind: 1, size: 200_000, size_max: 131_064 });
+        assert_eq!(
+            cut(&head, 131_072).unwrap_err(),
+            FrameError::TooLarge { kind: 1, size: 200_000, size_max: 131_064 }
+        );
         assert_eq!(cut(&[8, 0, 0, 0, 0, 0, 0, 0], 4096).unwrap_err(), FrameError::End { kind: 8, found: 0 });
         let eight_more = [3, 0, 1, 0, 0, 0x10, 0];
         assert!(cut(&eight_more, 4096).is_ok(), "8 bytes more than agreed are let pass");

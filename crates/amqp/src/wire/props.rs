@@ -2,8 +2,8 @@
 
 use model::ByteReader;
 
-use super::text::{long, short_bytes};
 use super::WireError;
+use super::text::{long, short_bytes};
 
 /// The properties, borrowed: each where the flag says it is there.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -51,21 +51,23 @@ pub fn read(bytes: &[u8]) -> Result<Props<'_>, WireError> {
     }
     let has = |bit: u16| flags & (1 << bit) != 0;
     let r = &mut reader;
-    let mut props = Props::default();
-    props.content_type = if has(15) { Some(short_bytes(r)?) } else { None };
-    props.content_encoding = if has(14) { Some(short_bytes(r)?) } else { None };
-    props.headers = if has(13) { Some(long(r)?) } else { None };
-    props.delivery_mode = if has(12) { Some(r.u8()?) } else { None };
-    props.priority = if has(11) { Some(r.u8()?) } else { None };
-    props.correlation_id = if has(10) { Some(short_bytes(r)?) } else { None };
-    props.reply_to = if has(9) { Some(short_bytes(r)?) } else { None };
-    props.expiration = if has(8) { Some(short_bytes(r)?) } else { None };
-    props.message_id = if has(7) { Some(short_bytes(r)?) } else { None };
-    props.timestamp = if has(6) { Some(r.u64()?) } else { None };
-    props.kind = if has(5) { Some(short_bytes(r)?) } else { None };
-    props.user_id = if has(4) { Some(short_bytes(r)?) } else { None };
-    props.app_id = if has(3) { Some(short_bytes(r)?) } else { None };
-    props.cluster_id = if has(2) { Some(short_bytes(r)?) } else { None };
+    // Evaluated in the order written, which is the order on the wire.
+    let props = Props {
+        content_type: if has(15) { Some(short_bytes(r)?) } else { None },
+        content_encoding: if has(14) { Some(short_bytes(r)?) } else { None },
+        headers: if has(13) { Some(long(r)?) } else { None },
+        delivery_mode: if has(12) { Some(r.u8()?) } else { None },
+        priority: if has(11) { Some(r.u8()?) } else { None },
+        correlation_id: if has(10) { Some(short_bytes(r)?) } else { None },
+        reply_to: if has(9) { Some(short_bytes(r)?) } else { None },
+        expiration: if has(8) { Some(short_bytes(r)?) } else { None },
+        message_id: if has(7) { Some(short_bytes(r)?) } else { None },
+        timestamp: if has(6) { Some(r.u64()?) } else { None },
+        kind: if has(5) { Some(short_bytes(r)?) } else { None },
+        user_id: if has(4) { Some(short_bytes(r)?) } else { None },
+        app_id: if has(3) { Some(short_bytes(r)?) } else { None },
+        cluster_id: if has(2) { Some(short_bytes(r)?) } else { None },
+    };
     if reader.left() > 0 {
         return Err(WireError::Properties);
     }

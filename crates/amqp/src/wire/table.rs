@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use model::{ByteReader, ByteWriter, Header, HeaderValue, Wall};
 
-use super::text::{long, put_long, put_short, short, short_bytes};
 use super::WireError;
+use super::text::{long, put_long, put_short, short, short_bytes};
 use crate::config::TABLE_DEPTH_MAX;
 
 /// A table's bytes, without its length.

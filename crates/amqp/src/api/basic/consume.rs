@@ -5,7 +5,7 @@ use model::{ByteReader, HeaderValue};
 
 use super::{REPLY_TO, bit};
 use crate::channel::consumers::Consumer;
-use crate::config::CREDIT_WINDOW;
+use crate::config::CREDIT_FIRST;
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
 use crate::unit::TAG;
@@ -39,7 +39,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         (false, 0, shared) => u32::from(shared),
         (false, own, _) => u32::from(own),
     };
-    let credit = if prefetch == 0 { CREDIT_WINDOW } else { prefetch };
+    let credit = if prefetch == 0 { CREDIT_FIRST } else { prefetch };
     let spec = ConsumeSpec { auto_settle: no_ack, exclusive, credit };
     call.flush();
     let started = call.cx.broker.consume(call.conn.session(), &call.conn.tenant, &queue, spec, TAG);
@@ -48,7 +48,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     if !nowait {
         call.reply(|out| put_short(out, &tag));
     }
-    call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0 });
+    call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0, window: credit, mean_bytes: 0 });
     Ok(())
 }
 
@@ -60,10 +60,14 @@ pub fn cancel(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         call.conn.consumers.remove(&id);
         call.cx.broker.cancel(id);
         // What was parked for it was never sent: it goes back.
-        let (gone, kept) = call.ch.parked.drain(..).partition(|(consumer, _)| *consumer == id);
-        call.ch.parked = kept;
-        let gone: Vec<_> = gone;
-        let gone: Vec<_> = gone.into_iter().map(|(_, delivery)| delivery).collect();
+        let mut gone = Vec::new();
+        for (consumer, delivery) in std::mem::take(&mut call.ch.parked) {
+            if consumer == id {
+                gone.push(delivery);
+            } else {
+                call.ch.parked.push_back((consumer, delivery));
+            }
+        }
         if !gone.is_empty() {
             call.conn.give_back(&gone, call.cx.broker);
         }

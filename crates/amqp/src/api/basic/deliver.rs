@@ -1,13 +1,12 @@
 //! Messages on their way out: basic.deliver and the content of basic.get-ok. Stored units are cut into frames as they
 //! are; only messages of other tongues are put into our form first.
 
-use broker::Outbox;
 use broker::queue::{Body, ConsumerId, Delivery};
+use broker::{OUTPUT_ROOM_BYTES, Outbox};
 use bytes::Bytes;
 
 use crate::channel::held::Held;
 use crate::channel::unacked::Unsettled;
-use crate::config::OUTPUT_BYTES_HIGH;
 use crate::conn::Call;
 use crate::format::build_one;
 use crate::unit::{Unit, UnitBuilder};
@@ -54,11 +53,8 @@ fn deliver(call: &mut Call<'_, '_>, id: ConsumerId, delivery: &Delivery) {
     if !consumer.no_ack {
         ch.unacked.push(Unsettled { tag, key: delivery.key, consumer: Some(id) });
     }
-    if consumer.prefetch == 0 {
-        consumer.owed += 1;
-        if consumer.owed == 1 {
-            call.conn.starved.push(id);
-        }
+    if consumer.prefetch == 0 && consumer.sent(delivery_bytes(delivery)) {
+        call.conn.starved.push(id);
     }
     let writer = Writer { held: &mut ch.held, out: call.cx.out, channel: ch.number, frame: call.conn.frame_bytes_max };
     writer.write(delivery, |out, unit| {
@@ -77,14 +73,24 @@ pub fn refill(call: &mut Call<'_, '_>, id: ConsumerId) {
     if let Some(consumer) = call.ch.consumers.get_mut(id)
         && consumer.owed > 0
     {
-        call.cx.broker.credit(id, std::mem::take(&mut consumer.owed));
+        let more = consumer.refill();
+        if more > 0 {
+            call.cx.broker.credit(id, more);
+        }
+    }
+}
+
+fn delivery_bytes(delivery: &Delivery) -> usize {
+    match &delivery.body {
+        Body::Unit(unit) => unit.len(),
+        Body::Neutral(message) => message.value.as_ref().map_or(0, Bytes::len),
     }
 }
 
 /// Whether consumers may be granted more.
 #[must_use]
 pub fn has_room(out: &Outbox) -> bool {
-    out.queued_bytes() < OUTPUT_BYTES_HIGH
+    out.queued_bytes() < OUTPUT_ROOM_BYTES
 }
 
 /// Where a message is written to.

@@ -1,0 +1,54 @@
+//! The open channels of a connection, by number. Kept sorted: clients use few, and mostly the same one again.
+
+use crate::channel::Channel;
+
+/// All of them. Memory follows how many are open, not their numbers.
+#[derive(Debug, Default)]
+pub struct Channels {
+    // Boxed: opening one should not move all that the others hold.
+    #[allow(clippy::vec_box)]
+    sorted: Vec<Box<Channel>>,
+}
+
+impl Channels {
+    /// The channel of that number.
+    pub fn get_mut(&mut self, number: u16) -> Option<&mut Channel> {
+        let at = self.find(number).ok()?;
+        self.sorted.get_mut(at).map(Box::as_mut)
+    }
+
+    /// Adds one; the number must be free.
+    pub fn insert(&mut self, channel: Channel) {
+        if let Err(at) = self.find(channel.number) {
+            self.sorted.insert(at, Box::new(channel));
+        }
+    }
+
+    /// Removes one.
+    pub fn remove(&mut self, number: u16) {
+        if let Ok(at) = self.find(number) {
+            self.sorted.remove(at);
+        }
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.sorted.clear();
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    fn find(&self, number: u16) -> Result<usize, usize> {
+        self.sorted.binary_search_by_key(&number, |channel| channel.number)
+    }
+}
