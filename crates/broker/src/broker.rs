@@ -56,6 +56,15 @@ impl Broker {
         self.queues.before_flush(&mut self.core);
         self.rewrite_ledger();
         self.snapshots();
+        self.flush();
+        // What queues have just handed out is recorded before it can reach a socket, so that after a crash it is known
+        // to have been delivered.
+        if self.queues.record(&mut self.core) {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
         if let Err(why) = self.core.storage.flush() {
             self.core.failed(&why);
         }

@@ -27,6 +27,18 @@ fn acked_messages_never_come_back_and_unacked_ones_do_as_redelivered() {
 }
 
 #[test]
+fn what_a_session_was_handed_is_known_as_delivered_however_soon_the_process_dies() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.settle_down();
+    let consumer = rig.consume(1, "q", 9);
+    rig.publish_with("", "q", "a", SyncPolicy::None).unwrap();
+    rig.turn();
+    assert_eq!(rig.seen(consumer), [first("a")]);
+    assert_eq!(rig.killed().seen_all(1, "q"), [again("a")]);
+}
+
+#[test]
 fn requeued_messages_come_again_before_later_ones_while_others_stay_in_flight() {
     let mut rig = Rig::new();
     rig.queue("q");

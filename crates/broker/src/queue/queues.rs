@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::{LogId, Mono, Name, Now, Offset};
-use storage::{Batch, Owner, ReadId, StateChange, SyncPolicy, Target};
+use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
 
 use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
@@ -69,8 +69,8 @@ impl Queues {
         }
     }
 
-    /// The turn is written (or a sync came back), watermarks have moved: delivers. What this changes is committed with
-    /// the next turn, which the driver ends before it writes to sockets, since there are events.
+    /// The turn is written (or a sync came back), watermarks have moved: delivers. What this changes is committed by
+    /// [`Queues::record`] before the turn ends.
     pub(crate) fn after_flush(&mut self, core: &mut Core) {
         self.pump(core);
     }
@@ -275,8 +275,8 @@ impl Queues {
         self.marked = again;
     }
 
-    /// Commits what has changed in all marked queues as one batch.
-    fn record(&mut self, core: &mut Core) {
+    /// Commits what has changed in all marked queues as one batch; false when nothing has.
+    pub(crate) fn record(&mut self, core: &mut Core) -> bool {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let (mut places, mut trims) = (Vec::new(), Vec::new());
@@ -290,17 +290,16 @@ impl Queues {
         let delta =
             |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
         let changes = places.iter().map(delta).collect::<Vec<_>>();
-        if changes.is_empty() && trims.is_empty() {
-            self.recorded();
-        } else {
-            let batch = Batch { state: &changes, trims: &trims, ..Batch::default() };
-            match core.commit(&batch, SyncPolicy::None) {
-                Ok(_) => self.recorded(),
-                // The changes stay and are tried again with the next turn.
-                Err(error) => tracing::error!(%error, "the state of queues cannot be stored"),
-            }
+        let something = !changes.is_empty() || !trims.is_empty();
+        let batch = Batch { state: &changes, trims: &trims, ..Batch::default() };
+        match if something { core.commit(&batch, SyncPolicy::None).map(drop) } else { Ok(()) } {
+            Ok(()) => self.recorded(),
+            Err(StorageError::Closed(_)) => {} // said once, by whoever noticed
+            // The changes stay and are tried again with the next turn.
+            Err(error) => tracing::error!(%error, "the state of queues cannot be stored"),
         }
         self.records = records;
+        something
     }
 
     fn recorded(&mut self) {
