@@ -164,7 +164,7 @@ impl Broker {
     /// Commits the snapshots that storage asks for.
     fn snapshots(&mut self) {
         for _ in 0..SNAPSHOTS_PER_TURN {
-            let Some(owner) = self.core.storage.wants_snapshot() else {
+            let Some(owner) = self.core.snapshot_due.take().or_else(|| self.core.storage.wants_snapshot()) else {
                 return;
             };
             let snapshot = match owner.kind {
@@ -178,6 +178,7 @@ impl Broker {
             });
             if let Err(why) = stored {
                 tracing::warn!(%why, ?owner, "a snapshot could not be stored now");
+                self.core.snapshot_due = Some(owner);
                 return;
             }
         }

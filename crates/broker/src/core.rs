@@ -18,7 +18,10 @@ use crate::user::Users;
 use crate::{BrokerError, Event, state};
 
 /// How often idle producers are looked for.
-const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
+pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
+
+/// How long what was written without asking for a sync may stay unsynced.
+const UNSYNCED_MAX: Duration = Duration::from_secs(1);
 
 /// The tenant of whoever is not assigned another.
 pub(crate) const DEFAULT_TENANT: &str = "/";
@@ -53,6 +56,10 @@ pub(crate) struct Core {
     pub(crate) scratch: Vec<u8>,
     /// When idle producers are looked for next.
     pub(crate) next_upkeep: Mono,
+    /// An owner whose snapshot could not be stored: storage does not ask twice.
+    pub(crate) snapshot_due: Option<Owner>,
+    /// When everything is synced though nobody asked; `None` while all is.
+    pub(crate) sync_at: Option<Mono>,
 }
 
 impl Core {
@@ -95,7 +102,13 @@ impl Core {
 
     /// Moves watermarks, tells watches, and leaves in `moved` what moved.
     pub(crate) fn advance(&mut self, moved: &mut Vec<(LogId, Offset)>) {
-        self.partitions.advance(self.storage.progress(), moved);
+        let progress = self.storage.progress();
+        self.sync_at = match self.sync_at {
+            _ if progress.synced == progress.written => None,
+            Some(sync_at) => Some(sync_at),
+            None => Some(self.now.mono.plus(UNSYNCED_MAX)),
+        };
+        self.partitions.advance(progress, moved);
         let events = &mut self.events;
         for (log, watermark) in moved.iter() {
             let tell = |session, call| events.push(session, Event::Readable(call));
@@ -113,12 +126,16 @@ impl Core {
 
     /// When [`Core::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        Some(self.next_upkeep)
+        Some(self.sync_at.map_or(self.next_upkeep, |sync_at| sync_at.min(self.next_upkeep)))
     }
 
     /// Time has passed.
     pub(crate) fn tick(&mut self, now: Now) {
         self.now = now;
+        if self.sync_at.is_some_and(|sync_at| now.mono >= sync_at) {
+            self.storage.request_sync();
+            self.sync_at = Some(now.mono.plus(UNSYNCED_MAX));
+        }
         if now.mono >= self.next_upkeep {
             self.next_upkeep = now.mono.plus(UPKEEP_EVERY);
             for producers in self.partitions.with_producers() {

@@ -37,16 +37,20 @@ impl Ids {
     /// An id never given before. What depends on it must not be answered for before the [`Lsn`] is synced.
     pub(crate) fn give(&mut self, storage: &mut Storage) -> Result<(u64, Lsn), StorageError> {
         if self.next == self.end {
-            let end = self.end.saturating_add(BLOCK);
-            let owner = Owner { kind: state::IDS, id: self.sequence };
-            let record = end.to_be_bytes();
-            let batch = Batch { state: &[(owner, StateChange::Snapshot(&record))], ..Batch::default() };
-            self.lsn = storage.commit(&batch, SyncPolicy::Sync)?;
-            self.end = end;
+            self.end = self.end.saturating_add(BLOCK);
+            let stored = self.store(storage, SyncPolicy::Sync);
+            self.lsn = stored.inspect_err(|_| self.end = self.next)?;
         }
         let id = self.next;
         self.next += 1;
         Ok((id, self.lsn))
+    }
+
+    /// Stores how far ids are reserved; harmless when it was said before.
+    pub(crate) fn store(&self, storage: &mut Storage, policy: SyncPolicy) -> Result<Lsn, StorageError> {
+        let owner = Owner { kind: state::IDS, id: self.sequence };
+        let record = self.snapshot();
+        storage.commit(&Batch { state: &[(owner, StateChange::Snapshot(&record))], ..Batch::default() }, policy)
     }
 
     /// Whether `id` may have been given.

@@ -85,7 +85,9 @@ fn core_of(
         now,
         failure: None,
         scratch: Vec::new(),
-        next_upkeep: now.mono,
+        next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),
+        snapshot_due: None,
+        sync_at: None,
     })
 }
 

@@ -17,7 +17,7 @@ impl Core {
         if request.units.len() > bytes_max {
             return Err(StorageError::TooLarge { bytes: request.units.len(), bytes_max }.into());
         }
-        if request.count == 0 {
+        if request.count == 0 || request.units.is_empty() {
             return Err(BrokerError::Invalid("a batch holds at least one message".to_owned()));
         }
         let base = partition.log.next;
@@ -76,8 +76,8 @@ impl Core {
         if wanted <= had || is_safe(lsn, wanted, self.storage.progress()) {
             return Ok(lsn);
         }
-        // Stored without asking for a sync, and now one is wanted: an empty batch asks.
-        self.storage.commit(&Batch::default(), wanted)
+        // Stored without asking for a sync, and now one is wanted: something small that is committed after it asks.
+        self.log_ids.store(&mut self.storage, wanted)
     }
 
     /// See [`crate::Broker::init_producer`].
