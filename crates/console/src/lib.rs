@@ -4,4 +4,44 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod api;
+mod auth;
 pub mod counters;
+mod http;
+mod limits;
+mod metrics;
+mod refusal;
+mod session;
+
+use std::sync::Arc;
+
+use broker::{Door, Peer, Session, Tongue};
+use counters::Counters;
+
+/// The HTTP tongue.
+#[derive(Debug)]
+pub struct Console {
+    counters: Arc<Counters>,
+}
+
+impl Console {
+    /// A console that shows these counts.
+    #[must_use]
+    pub fn new(counters: Arc<Counters>) -> Console {
+        Console { counters }
+    }
+}
+
+impl Tongue for Console {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn doors(&self) -> Vec<Door> {
+        vec![Door { name: "http", port: 15672, try_it: "curl http://{addr}/api/v1/health" }]
+    }
+
+    fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {
+        Box::new(session::HttpSession::new(peer, Arc::clone(&self.counters)))
+    }
+}

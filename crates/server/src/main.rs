@@ -1,1 +1,5 @@
-fn main() {}
+//! The binary `fourfold`: everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    server::cli::main()
+}

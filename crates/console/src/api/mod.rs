@@ -1,0 +1,194 @@
+//! The admin API: a table of rows. Each noun has a file; a row names method, path, who may and what is done.
+
+mod groups;
+mod overview;
+mod queues;
+mod topics;
+mod users;
+
+use broker::{Broker, Lsn, SessionId};
+use model::{Name, Now};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::counters::Counters;
+use crate::http::{Request, Response, decode};
+use crate::refusal::Refusal;
+
+/// Who may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Everybody, without logging in: what monitors ask.
+    Open,
+    /// Whoever is logged in.
+    User,
+    /// Users with the tag `administrator`.
+    Administrator,
+}
+
+/// A call as handlers see it.
+pub struct Call<'a> {
+    /// The core.
+    pub broker: &'a mut Broker,
+    /// What time it is.
+    pub now: Now,
+    /// Who asks.
+    pub session: SessionId,
+    /// What the driver counts.
+    pub counters: &'a Counters,
+    /// What stood in the place of the path's `{}`, decoded.
+    pub parameters: Vec<String>,
+    /// What stood behind the question mark.
+    pub query: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// An answer, and how far the journal must have come before it is sent.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response,
+    /// Held back until synced up to here.
+    pub lsn: Lsn,
+}
+
+type Handled = Result<Answer, Refusal>;
+
+/// One row of the table.
+pub struct Route {
+    method: &'static str,
+    path: &'static str,
+    /// Who may.
+    pub access: Access,
+    /// What is done.
+    pub handle: fn(&mut Call<'_>) -> Handled,
+}
+
+/// What a request asks for.
+pub enum Found {
+    /// This, with the path's parameters.
+    Route(&'static Route, Vec<String>),
+    /// The path is served for these methods only.
+    OtherMethods(String),
+    /// Nothing.
+    Nothing,
+}
+
+impl Found {
+    /// Who may. Whoever is not logged in is not told what there is.
+    pub fn access(&self) -> Access {
+        match self {
+            Found::Route(route, _) => route.access,
+            Found::OtherMethods(_) | Found::Nothing => Access::User,
+        }
+    }
+}
+
+const fn row(method: &'static str, path: &'static str, access: Access, handle: fn(&mut Call<'_>) -> Handled) -> Route {
+    Route { method, path, access, handle }
+}
+
+static ROUTES: [Route; 18] = [
+    row("GET", "/metrics", Access::Open, overview::metrics),
+    row("GET", "/api/v1/health", Access::Open, overview::health),
+    row("GET", "/api/v1/overview", Access::User, overview::overview),
+    row("GET", "/api/v1/topics", Access::User, topics::list),
+    row("POST", "/api/v1/topics", Access::Administrator, topics::create),
+    row("GET", "/api/v1/topics/{}", Access::User, topics::describe),
+    row("DELETE", "/api/v1/topics/{}", Access::Administrator, topics::delete),
+    row("GET", "/api/v1/groups", Access::User, groups::list),
+    row("GET", "/api/v1/groups/{}", Access::User, groups::describe),
+    row("GET", "/api/v1/queues", Access::User, queues::list),
+    row("GET", "/api/v1/queues/{}", Access::User, queues::describe),
+    row("DELETE", "/api/v1/queues/{}", Access::Administrator, queues::delete),
+    row("POST", "/api/v1/queues/{}/purge", Access::Administrator, queues::purge),
+    row("DELETE", "/api/v1/queues/{}/messages", Access::Administrator, queues::purge),
+    row("GET", "/api/v1/users", Access::Administrator, users::list),
+    row("PUT", "/api/v1/users/{}", Access::Administrator, users::put),
+    row("DELETE", "/api/v1/users/{}", Access::Administrator, users::delete),
+    row("GET", "/api/v1/whoami", Access::User, overview::whoami),
+];
+
+/// Looks a request up. HEAD is GET without the body.
+pub fn find(request: &Request) -> Found {
+    let method = if request.method == "HEAD" { "GET" } else { &request.method };
+    let mut allow: Vec<&str> = Vec::new();
+    for route in &ROUTES {
+        let Some(parameters) = matches(route.path, &request.path) else { continue };
+        if route.method == method {
+            return Found::Route(route, parameters);
+        }
+        allow.push(route.method);
+    }
+    if allow.is_empty() { Found::Nothing } else { Found::OtherMethods(allow.join(", ")) }
+}
+
+fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let mut parameters = Vec::new();
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(parameters),
+            (Some("{}"), Some(segment)) if !segment.is_empty() => parameters.push(decode(segment)?),
+            (Some(word), Some(segment)) if word == segment => {}
+            _ => return None,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The name in the path.
+    fn name(&self) -> &str {
+        self.parameters.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// The tenant: `?tenant=…`, else the default one.
+    fn tenant(&self) -> Result<Name, Refusal> {
+        let asked = self.query.split('&').find_map(|pair| pair.strip_prefix("tenant="));
+        let text = match asked {
+            Some(text) => decode(text).ok_or_else(|| Refusal::bad_request("the tenant is not valid"))?,
+            None => "/".to_owned(),
+        };
+        name(&text)
+    }
+
+    /// The body as JSON.
+    fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_slice(self.body).map_err(|why| Refusal::bad_request(format!("the body: {why}")))
+    }
+}
+
+fn name(text: &str) -> Result<Name, Refusal> {
+    Name::new(text).map_err(|why| Refusal::bad_request(why.to_string()))
+}
+
+/// An answer that waits for nothing.
+fn now(body: &Value) -> Handled {
+    Ok(Answer { response: Response::json(200, body), lsn: Lsn::default() })
+}
+
+/// An answer to a change.
+fn after(lsn: Lsn, status: u16, body: &Value) -> Handled {
+    Ok(Answer { response: Response::json(status, body), lsn })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_found_by_its_segments() {
+        assert_eq!(matches("/a/{}", "/a/b%2Fc"), Some(vec!["b/c".to_owned()]));
+        for path in ["/a", "/a/", "/a/b/c", "/b/c", "/a/%zz"] {
+            assert_eq!(matches("/a/{}", path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_two_rows_are_the_same() {
+        for (at, route) in ROUTES.iter().enumerate() {
+            assert!(ROUTES[at + 1..].iter().all(|other| (other.method, other.path) != (route.method, route.path)));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! HTTP/1.1 on bytes (RFC 9112): one request in, one response out. It knows no path and no user.
+
+use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::refusal::Refusal;
+
+/// A complete request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// `GET` …
+    pub method: String,
+    /// The path, not decoded.
+    pub path: String,
+    /// What stood behind the question mark, not decoded.
+    pub query: String,
+    /// The `Authorization` header.
+    pub authorization: Option<Vec<u8>>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The client will send another request on this connection.
+    pub keep_alive: bool,
+}
+
+/// What bytes turned out to be.
+#[derive(Debug)]
+pub enum Parsed {
+    /// A request and how many bytes it took.
+    Request(Request, usize),
+    /// More is to come; true when the client waits for a word before it sends the body.
+    Partial(bool),
+    /// Not to be answered but with this; the connection is of no more use.
+    Refused(Refusal),
+}
+
+/// Reads one request from the front of `bytes`.
+pub fn parse(bytes: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let head_bytes = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(count)) if count <= HEAD_BYTES_MAX => count,
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Parsed::Partial(false),
+        Ok(_) => return Parsed::Refused(head_too_large()),
+        Err(httparse::Error::TooManyHeaders) => return Parsed::Refused(head_too_large()),
+        Err(error) => return Parsed::Refused(Refusal::bad_request(format!("not an HTTP request: {error}"))),
+    };
+    match complete(&head, bytes, head_bytes) {
+        Ok(parsed) => parsed,
+        Err(refusal) => Parsed::Refused(refusal),
+    }
+}
+
+fn head_too_large() -> Refusal {
+    let reason = format!("a request's head has at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} headers");
+    Refusal::new(431, "head_too_large", reason)
+}
+
+fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -> Result<Parsed, Refusal> {
+    let method = head.method.unwrap_or_default();
+    if header(head, "transfer-encoding").is_some() {
+        return Err(Refusal::new(501, "not_implemented", "send the body with a Content-Length, not in chunks"));
+    }
+    let length = body_length(head)?;
+    if length.is_none() && matches!(method, "POST" | "PUT" | "PATCH") {
+        return Err(Refusal::new(411, "length_required", "send the body with a Content-Length"));
+    }
+    let length = length.unwrap_or(0);
+    if length > BODY_BYTES_MAX as u64 {
+        return Err(Refusal::new(413, "too_large", format!("a body has at most {BODY_BYTES_MAX} bytes")));
+    }
+    let end = head_bytes + length as usize; // at most BODY_BYTES_MAX
+    let Some(body) = bytes.get(head_bytes..end) else {
+        let expects = header(head, "expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        return Ok(Parsed::Partial(expects && bytes.len() == head_bytes));
+    };
+    let target = head.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let connection = header(head, "connection").unwrap_or_default();
+    let keep_alive = match head.version {
+        Some(0) => connection.eq_ignore_ascii_case(b"keep-alive"),
+        _ => !connection.eq_ignore_ascii_case(b"close"),
+    };
+    let request = Request {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        authorization: header(head, "authorization").map(<[u8]>::to_vec),
+        body: body.to_vec(),
+        keep_alive,
+    };
+    Ok(Parsed::Request(request, end))
+}
+
+/// The one length all `Content-Length` headers agree on (RFC 9112 section 6.3: else somebody smuggles).
+fn body_length(head: &httparse::Request<'_, '_>) -> Result<Option<u64>, Refusal> {
+    let mut length = None;
+    for header in head.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("content-length")) {
+        let digits = std::str::from_utf8(header.value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let Some(value) = digits.and_then(|text| text.parse::<u64>().ok()) else {
+            return Err(Refusal::bad_request("Content-Length is not a number"));
+        };
+        if length.is_some_and(|before| before != value) {
+            return Err(Refusal::bad_request("two different Content-Length headers"));
+        }
+        length = Some(value);
+    }
+    Ok(length)
+}
+
+fn header<'h>(head: &httparse::Request<'_, 'h>, name: &str) -> Option<&'h [u8]> {
+    head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
+}
+
+/// A response before it is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// What the body is.
+    pub content_type: &'static str,
+    /// The methods that would have been right, for 405.
+    pub allow: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// A JSON response.
+    pub fn json(status: u16, body: &serde_json::Value) -> Response {
+        let body = if body.is_null() { Vec::new() } else { format!("{body}\n").into_bytes() };
+        Response { status, content_type: "application/json", allow: None, body }
+    }
+
+    /// Writes it; `with_body` is false for HEAD.
+    pub fn write(&self, keep_alive: bool, with_body: bool, out: &mut Vec<u8>) {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        if self.status != 204 {
+            head.push_str(&format!("Content-Type: {}\r\nContent-Length: {}\r\n", self.content_type, self.body.len()));
+        }
+        if self.status == 401 {
+            head.push_str("WWW-Authenticate: Basic realm=\"fourfold\"\r\n");
+        }
+        if let Some(allow) = &self.allow {
+            head.push_str(&format!("Allow: {allow}\r\n"));
+        }
+        head.push_str("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
+        head.push_str(if keep_alive { "\r\n" } else { "Connection: close\r\n\r\n" });
+        out.extend_from_slice(head.as_bytes());
+        if with_body && self.status != 204 {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+impl From<&Refusal> for Response {
+    fn from(refusal: &Refusal) -> Response {
+        let body = serde_json::json!({ "error": refusal.error, "reason": refusal.reason });
+        Response::json(refusal.status, &body)
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        507 => "Insufficient Storage",
+        _ => "Internal Server Error",
+    }
+}
+
+/// Undoes percent-encoding; `None` when it is not valid or not UTF-8.
+pub fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            out.push((high << 4 | low) as u8); // two hexadecimal digits are one byte
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(bytes: &[u8]) -> u16 {
+        match parse(bytes) {
+            Parsed::Request(..) => 200,
+            Parsed::Partial(_) => 0,
+            Parsed::Refused(refusal) => refusal.status,
+        }
+    }
+
+    #[test]
+    fn a_request_is_read_whole_or_not_at_all() {
+        let whole = b"POST /a%20b?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET";
+        for cut in 0..whole.len() - 3 {
+            assert_eq!(status(&whole[..cut]), 0, "{cut}");
+        }
+        let Parsed::Request(request, bytes) = parse(whole) else { panic!("a request") };
+        assert_eq!(bytes, whole.len() - 3);
+        assert_eq!((request.path.as_str(), request.query.as_str()), ("/a%20b", "x=1"));
+        assert_eq!(request.body, b"abc");
+        assert!(request.keep_alive);
+    }
+
+    #[test]
+    fn bad_requests_are_refused_with_the_right_status() {
+        let cases: [(&[u8], u16); 7] = [
+            (b"\x00\x01\x02\r\n\r\n", 400),
+            (b"POST / HTTP/1.1\r\n\r\n", 411),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
+            (b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+            (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+            (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\n\r\n", 200),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(status(bytes), expected, "{}", String::from_utf8_lossy(bytes));
+        }
+        let long = [b"GET / HTTP/1.1\r\nA: ".as_slice(), &[b'x'; HEAD_BYTES_MAX]].concat();
+        assert_eq!(status(&long), 431);
+    }
+
+    #[test]
+    fn percent_encoding_is_undone_or_refused() {
+        assert_eq!(decode("a%2Fb%20c").as_deref(), Some("a/b c"));
+        for bad in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+}

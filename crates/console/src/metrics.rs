@@ -1,0 +1,140 @@
+//! `/metrics` in Prometheus' text format, under our own names. Only what is measured is shown.
+
+use std::fmt::Write as _;
+
+use broker::Broker;
+
+use crate::counters::Counters;
+
+/// The default tenant's names are shown; there is no other yet.
+const TENANT: &str = "/";
+
+/// Everything, as text.
+pub fn text(broker: &Broker, counters: &Counters) -> String {
+    let mut page = Page::default();
+    doors(&mut page, counters);
+    journal(&mut page, broker);
+    topics(&mut page, broker);
+    groups(&mut page, broker);
+    queues(&mut page, broker);
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn metric(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n"); // writing to a String cannot fail
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.text.push_str(name);
+        for (at, (label, value)) in labels.iter().enumerate() {
+            self.text.push(if at == 0 { '{' } else { ',' });
+            let _ = write!(self.text, "{label}=\"{}\"", escape(value));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.text, "{end} {value}");
+    }
+}
+
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn doors(page: &mut Page, counters: &Counters) {
+    type Pick = fn(&crate::counters::DoorCounts) -> u64;
+    let metrics: [(&str, &str, &str, Pick); 4] = [
+        ("fourfold_connections", "gauge", "Connections open now, by door.", |door| door.open),
+        ("fourfold_connections_accepted_total", "counter", "Connections accepted, by door.", |door| door.accepted),
+        ("fourfold_received_bytes_total", "counter", "Bytes received, by door.", |door| door.received_bytes),
+        ("fourfold_sent_bytes_total", "counter", "Bytes sent, by door.", |door| door.sent_bytes),
+    ];
+    for (name, kind, help, pick) in metrics {
+        page.metric(name, kind, help);
+        for door in counters.read() {
+            page.sample(name, &[("door", door.name)], pick(&door));
+        }
+    }
+}
+
+fn journal(page: &mut Page, broker: &Broker) {
+    let progress = broker.progress();
+    page.metric("fourfold_journal_written_turn", "gauge", "The last turn written to the journal.");
+    page.sample("fourfold_journal_written_turn", &[], progress.written.0);
+    page.metric("fourfold_journal_synced_turn", "gauge", "The last turn synced to disk.");
+    page.sample("fourfold_journal_synced_turn", &[], progress.synced.0);
+    page.metric("fourfold_journal_failed", "gauge", "1 when a write or sync has failed: no more is stored.");
+    page.sample("fourfold_journal_failed", &[], u64::from(broker.failure().is_some()));
+}
+
+fn topics(page: &mut Page, broker: &Broker) {
+    let topics = broker.topics(TENANT);
+    page.metric("fourfold_topic_partitions", "gauge", "Partitions, by topic.");
+    for topic in &topics {
+        page.sample("fourfold_topic_partitions", &[("topic", &topic.name)], topic.partitions.len() as u64);
+    }
+    let name = "fourfold_topic_end_offset_total";
+    page.metric(name, "counter", "Messages ever visible, by topic: the sum of its partitions' ends.");
+    let bounds = |log: &model::LogId| broker.bounds(*log).ok();
+    for topic in &topics {
+        let sum = topic.partitions.iter().filter_map(bounds).map(|bounds| bounds.end.0).sum();
+        page.sample(name, &[("topic", &topic.name)], sum);
+    }
+    page.metric("fourfold_topic_messages", "gauge", "Messages held, by topic.");
+    for topic in &topics {
+        let sum = topic.partitions.iter().filter_map(bounds).map(|bounds| bounds.end.since(bounds.start)).sum();
+        page.sample("fourfold_topic_messages", &[("topic", &topic.name)], sum);
+    }
+}
+
+fn groups(page: &mut Page, broker: &Broker) {
+    let groups = broker.groups();
+    page.metric("fourfold_group_members", "gauge", "Members, by group.");
+    for group in &groups {
+        page.sample("fourfold_group_members", &[("group", &group.group)], group.members.len() as u64);
+    }
+    page.metric("fourfold_group_lag", "gauge", "Messages not yet committed, by group and topic.");
+    for group in &groups {
+        let mut lags = std::collections::BTreeMap::new();
+        for (topic, partition, committed) in broker.all_committed(&group.group) {
+            let log = broker.topic(TENANT, &topic).and_then(|info| info.partitions.get(partition as usize).copied());
+            let Some(bounds) = log.and_then(|log| broker.bounds(log).ok()) else { continue };
+            *lags.entry(topic).or_insert(0) += bounds.end.since(committed.offset);
+        }
+        for (topic, lag) in lags {
+            page.sample("fourfold_group_lag", &[("group", &group.group), ("topic", &topic)], lag);
+        }
+    }
+}
+
+fn queues(page: &mut Page, broker: &Broker) {
+    type Pick = fn(&broker::queue::QueueInfo) -> u64;
+    let metrics: [(&str, &str, Pick); 3] = [
+        ("fourfold_queue_ready", "Messages that wait for a consumer, by queue.", |queue| queue.ready),
+        ("fourfold_queue_unsettled", "Messages delivered and not settled, by queue.", |queue| queue.unsettled),
+        ("fourfold_queue_consumers", "Consumers, by queue.", |queue| u64::from(queue.consumers)),
+    ];
+    let queues = broker.queues(TENANT);
+    for (name, help, pick) in metrics {
+        page.metric(name, "gauge", help);
+        for queue in &queues {
+            page.sample(name, &[("queue", &queue.name)], pick(queue));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_users_cannot_break_the_page() {
+        let mut page = Page::default();
+        page.sample("m", &[("a", "x\"} 1\n"), ("b", "\\")], 7);
+        assert_eq!(page.text, "m{a=\"x\\\"} 1\\n\",b=\"\\\\\"} 7\n");
+    }
+}

@@ -1,0 +1,257 @@
+//! One HTTP connection: reads a request, lets its user log in, answers, reads the next. One request at a time, so that
+//! answers leave in order however many requests arrive together.
+
+use std::sync::Arc;
+
+use broker::user::{LoginError, Principal};
+use broker::{CallId, Cx, Event, Input, Lsn, Peer, Session};
+use model::{Mono, Now};
+
+use crate::api::{self, Access, Answer, Call, Found};
+use crate::auth::{self, Credentials};
+use crate::counters::Counters;
+use crate::http::{Parsed, Request, Response, parse};
+use crate::limits::{IDLE_TIME_MAX, LOGIN_KEPT, REQUEST_TIME_MAX};
+use crate::refusal::Refusal;
+
+/// An HTTP session.
+pub struct HttpSession {
+    peer: Peer,
+    counters: Arc<Counters>,
+    state: State,
+    calls: u64,
+    /// Who logged in last on this connection and until when that is believed.
+    login: Option<(Credentials, Principal, Mono)>,
+    deadline: Option<Mono>,
+    /// The first bytes of a request are there; the rest is not.
+    partial: bool,
+    /// The client was told to go on with its body.
+    told_continue: bool,
+    closing: bool,
+    /// The server stops: the next response is the last.
+    stopping: bool,
+}
+
+enum State {
+    /// Reads requests.
+    Reading,
+    /// Waits for the password to be checked.
+    Login(CallId, Credentials, Box<Request>),
+    /// Waits until what was changed is on disk.
+    Held(Lsn, Response, Ending),
+}
+
+/// How a response ends.
+#[derive(Clone, Copy)]
+struct Ending {
+    keep_alive: bool,
+    with_body: bool,
+}
+
+impl HttpSession {
+    /// A session for a client just accepted.
+    pub fn new(peer: Peer, counters: Arc<Counters>) -> HttpSession {
+        HttpSession {
+            peer,
+            counters,
+            state: State::Reading,
+            calls: 0,
+            login: None,
+            // Due at once: the first tick says what time it is, which nobody knows here yet.
+            deadline: Some(Mono::default()),
+            partial: false,
+            told_continue: false,
+            closing: false,
+            stopping: false,
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        if !self.wants_input() {
+            return 0;
+        }
+        match parse(bytes) {
+            Parsed::Partial(waits) => {
+                if !self.partial {
+                    self.deadline = Some(cx.now.mono.plus(REQUEST_TIME_MAX));
+                }
+                self.partial = true;
+                if waits && !std::mem::replace(&mut self.told_continue, true) {
+                    cx.out.buffer().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                }
+                0
+            }
+            Parsed::Refused(refusal) => {
+                self.send(&Response::from(&refusal), Ending { keep_alive: false, with_body: true }, cx);
+                bytes.len()
+            }
+            Parsed::Request(request, count) => {
+                (self.partial, self.told_continue) = (false, false);
+                self.deadline = None;
+                self.request(request, cx);
+                count
+            }
+        }
+    }
+
+    /// Finds who asks, then serves.
+    fn request(&mut self, request: Request, cx: &mut Cx<'_>) {
+        if api::find(&request).access() == Access::Open {
+            return self.serve(&request, None, cx);
+        }
+        let Some(credentials) = request.authorization.as_deref().and_then(auth::parse) else {
+            let reason = "log in with HTTP Basic authentication; a fresh server knows guest:guest, from this machine";
+            return self.refuse(&Refusal::new(401, "unauthorized", reason), &request, cx);
+        };
+        if let Some((known, principal, until)) = &self.login
+            && *known == credentials
+            && cx.now.mono < *until
+        {
+            let principal = principal.clone();
+            return self.serve(&request, Some(&principal), cx);
+        }
+        self.calls += 1;
+        let call = CallId(self.calls);
+        let loopback = self.peer.remote.ip().is_loopback();
+        cx.broker.login(self.peer.session, call, &credentials.user, &credentials.password, loopback);
+        self.state = State::Login(call, credentials, Box::new(request));
+    }
+
+    fn logged_in(&mut self, call: CallId, outcome: Result<Principal, LoginError>, cx: &mut Cx<'_>) {
+        let (credentials, request) = match std::mem::replace(&mut self.state, State::Reading) {
+            State::Login(waiting, credentials, request) if waiting == call => (credentials, request),
+            other => {
+                self.state = other;
+                return;
+            }
+        };
+        match outcome {
+            Ok(principal) => {
+                self.login = Some((credentials, principal.clone(), cx.now.mono.plus(LOGIN_KEPT)));
+                self.serve(&request, Some(&principal), cx);
+            }
+            // RabbitMQ's words and rule: the default user may only come from this machine.
+            Err(why) => self.refuse(&Refusal::new(401, "unauthorized", why.to_string()), &request, cx),
+        }
+    }
+
+    fn serve(&mut self, request: &Request, principal: Option<&Principal>, cx: &mut Cx<'_>) {
+        let ending = ending(request);
+        let answer = match api::find(request) {
+            Found::Route(route, parameters) => {
+                let administrator = principal.is_some_and(|who| who.tags.iter().any(|tag| tag == "administrator"));
+                if route.access == Access::Administrator && !administrator {
+                    let reason = "this takes a user with the tag 'administrator'";
+                    return self.refuse(&Refusal::new(403, "forbidden", reason), request, cx);
+                }
+                let mut call = Call {
+                    broker: cx.broker,
+                    now: cx.now,
+                    session: self.peer.session,
+                    counters: &self.counters,
+                    parameters,
+                    query: &request.query,
+                    body: &request.body,
+                };
+                (route.handle)(&mut call)
+            }
+            Found::OtherMethods(allow) => {
+                let reason = format!("{} {} is not served; {allow} is", request.method, request.path);
+                let mut response = Response::from(&Refusal::new(405, "method_not_allowed", reason));
+                response.allow = Some(allow);
+                return self.send(&response, ending, cx);
+            }
+            Found::Nothing => Err(Refusal::not_found(format!("nothing is served at {}", request.path))),
+        };
+        match answer {
+            Ok(Answer { response, lsn }) if lsn > cx.broker.progress().synced => {
+                self.state = State::Held(lsn, response, ending);
+                self.progress(cx); // the journal may be closed already
+            }
+            Ok(Answer { response, .. }) => self.send(&response, ending, cx),
+            Err(refusal) => self.refuse(&refusal, request, cx),
+        }
+    }
+
+    fn progress(&mut self, cx: &mut Cx<'_>) {
+        let State::Held(lsn, response, ending) = &self.state else { return };
+        let ending = *ending;
+        let response = if cx.broker.progress().synced >= *lsn {
+            response.clone()
+        } else if let Some(why) = cx.broker.failure() {
+            Response::from(&Refusal::new(503, "unavailable", why.to_string()))
+        } else {
+            return;
+        };
+        self.state = State::Reading;
+        self.send(&response, ending, cx);
+    }
+
+    fn refuse(&mut self, refusal: &Refusal, request: &Request, cx: &mut Cx<'_>) {
+        self.send(&Response::from(refusal), ending(request), cx);
+    }
+
+    fn send(&mut self, response: &Response, ending: Ending, cx: &mut Cx<'_>) {
+        let keep_alive = ending.keep_alive && !self.stopping;
+        response.write(keep_alive, ending.with_body, cx.out.buffer());
+        self.idle(cx.now);
+        if !keep_alive {
+            self.close(cx);
+        }
+    }
+
+    fn idle(&mut self, now: Now) {
+        self.partial = false;
+        self.deadline = Some(now.mono.plus(IDLE_TIME_MAX));
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) {
+        self.closing = true;
+        self.deadline = None;
+        cx.out.close();
+    }
+
+    fn tick(&mut self, cx: &mut Cx<'_>) {
+        match self.deadline {
+            Some(at) if at == Mono::default() => return self.idle(cx.now),
+            Some(at) if at <= cx.now.mono => {}
+            _ => return,
+        }
+        if self.partial {
+            let refusal = Refusal::new(408, "timeout", "the request did not arrive in time");
+            Response::from(&refusal).write(false, true, cx.out.buffer());
+        }
+        self.close(cx);
+    }
+}
+
+fn ending(request: &Request) -> Ending {
+    Ending { keep_alive: request.keep_alive, with_body: request.method != "HEAD" }
+}
+
+impl Session for HttpSession {
+    fn handle(&mut self, input: Input<'_>, cx: &mut Cx<'_>) -> usize {
+        match input {
+            Input::Bytes(bytes) => return self.bytes(bytes, cx),
+            Input::Event(Event::Login(call, outcome)) => self.logged_in(call, outcome, cx),
+            Input::Progress => self.progress(cx),
+            Input::Tick => self.tick(cx),
+            Input::Stopping if matches!(self.state, State::Reading) => self.close(cx),
+            Input::Stopping => self.stopping = true,
+            Input::Event(_) | Input::Room | Input::Closed => {}
+        }
+        0
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.deadline
+    }
+
+    fn wants_input(&self) -> bool {
+        matches!(self.state, State::Reading) && !self.closing
+    }
+
+    fn awaits_progress(&self) -> bool {
+        matches!(self.state, State::Held(..))
+    }
+}

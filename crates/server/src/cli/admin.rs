@@ -1,0 +1,286 @@
+//! The commands that ask a running server.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::client::{Client, encode};
+use super::output::{Format, print, print_json, print_rows};
+
+/// Where the server is and who asks.
+#[derive(Clone, Debug, Args)]
+pub struct AdminArgs {
+    /// The server's admin API [default: http://127.0.0.1:15672] [env: FOURFOLD_SERVER]
+    #[arg(long, global = true, value_name = "URL")]
+    server: Option<String>,
+    /// The user to log in as [default: guest] [env: FOURFOLD_USER]
+    #[arg(long, global = true, value_name = "NAME")]
+    user: Option<String>,
+    /// A file that holds the user's password; without one it is 'guest' [env: FOURFOLD_PASSWORD_FILE]
+    #[arg(long, global = true, value_name = "PATH")]
+    password_file: Option<PathBuf>,
+    /// How to show answers
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Which server is to be checked.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    at: AdminArgs,
+}
+
+/// What is done with topics.
+#[derive(Clone, Debug, Subcommand)]
+pub enum TopicVerb {
+    /// Make a topic
+    Create {
+        /// Its name
+        name: String,
+        /// How many partitions
+        #[arg(short, long, default_value_t = 1)]
+        partitions: u32,
+        /// A setting, such as retention.ms=3600000; may be given several times
+        #[arg(short, long, value_name = "NAME=VALUE")]
+        config: Vec<String>,
+    },
+    /// List all topics
+    List,
+    /// Show a topic's partitions and settings
+    Describe {
+        /// Its name
+        name: String,
+    },
+    /// Remove a topic with all its messages
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// What is done with groups.
+#[derive(Clone, Debug, Subcommand)]
+pub enum GroupVerb {
+    /// List all groups
+    List,
+    /// Show a group's members, committed offsets and lag
+    Describe {
+        /// Its name
+        name: String,
+    },
+}
+
+/// What is done with queues.
+#[derive(Clone, Debug, Subcommand)]
+pub enum QueueVerb {
+    /// List all queues
+    List,
+    /// Show a queue
+    Describe {
+        /// Its name
+        name: String,
+    },
+    /// Remove a queue with all its messages
+    Delete {
+        /// Its name
+        name: String,
+    },
+    /// Remove all messages that wait in a queue
+    Purge {
+        /// Its name
+        name: String,
+    },
+}
+
+/// What is done with users.
+#[derive(Clone, Debug, Subcommand)]
+pub enum UserVerb {
+    /// Add a user, or give one a new password and tags
+    Add {
+        /// The user's name
+        name: String,
+        /// A tag, such as administrator; may be given several times
+        #[arg(long, value_delimiter = ',')]
+        tags: Vec<String>,
+        /// Read the password from standard input without asking
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// List all users
+    List,
+    /// Remove a user
+    Delete {
+        /// The user's name
+        name: String,
+    },
+}
+
+fn connect(at: &AdminArgs) -> Result<Client, CliError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let server = at.server.clone().or_else(|| variable("FOURFOLD_SERVER"));
+    let user = at.user.clone().or_else(|| variable("FOURFOLD_USER")).unwrap_or_else(|| "guest".to_owned());
+    let file = at.password_file.clone().or_else(|| variable("FOURFOLD_PASSWORD_FILE").map(PathBuf::from));
+    let password = match file {
+        Some(file) => {
+            let text = std::fs::read_to_string(&file)
+                .map_err(|why| CliError::Usage(format!("cannot read {}: {why}", file.display())))?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
+        None if user == "guest" => "guest".to_owned(),
+        None => return Err(CliError::Usage(format!("give the password of '{user}' with --password-file"))),
+    };
+    Ok(Client::new(server.as_deref().unwrap_or("http://127.0.0.1:15672"), &user, &password)?)
+}
+
+/// Asks and shows: as it came, or a field of it as rows.
+fn show(at: &AdminArgs, path: &str, rows: &str, columns: &[(&str, &str)]) -> Result<(), CliError> {
+    let answer = connect(at)?.ask("GET", path, None)?;
+    match at.output {
+        Format::Json => print_json(&answer),
+        Format::Table => print_rows(&answer[rows], columns),
+    }
+}
+
+/// Asks for a change and says what came of it.
+fn change(at: &AdminArgs, request: (&str, &str), body: Option<&Value>, done: &str) -> Result<(), CliError> {
+    let answer = connect(at)?.ask(request.0, request.1, body)?;
+    match (at.output, answer["messages"].as_u64()) {
+        (Format::Json, _) => print_json(&answer),
+        (Format::Table, Some(messages)) => print(&format!("{done} ({messages} messages removed)\n")),
+        (Format::Table, None) => print(&format!("{done}\n")),
+    }
+}
+
+/// `fourfold topic`.
+pub fn topic(at: &AdminArgs, verb: TopicVerb) -> Result<(), CliError> {
+    match verb {
+        TopicVerb::Create { name, partitions, config } => {
+            let mut settings = serde_json::Map::new();
+            for setting in config {
+                let (key, value) =
+                    setting.split_once('=').ok_or_else(|| CliError::Usage(format!("'{setting}' is not NAME=VALUE")))?;
+                settings.insert(key.to_owned(), value.into());
+            }
+            let body = json!({ "name": name, "partitions": partitions, "config": settings });
+            change(at, ("POST", "/api/v1/topics"), Some(&body), &format!("topic '{name}' created"))
+        }
+        TopicVerb::List => {
+            let columns = [("NAME", "name"), ("PARTITIONS", "partitions"), ("INTERNAL", "internal")];
+            show(at, "/api/v1/topics", "topics", &columns)
+        }
+        TopicVerb::Describe { name } => describe_topic(at, &name),
+        TopicVerb::Delete { name } => {
+            let path = format!("/api/v1/topics/{}", encode(&name));
+            change(at, ("DELETE", &path), None, &format!("topic '{name}' deleted"))
+        }
+    }
+}
+
+fn describe_topic(at: &AdminArgs, name: &str) -> Result<(), CliError> {
+    let answer = connect(at)?.ask("GET", &format!("/api/v1/topics/{}", encode(name)), None)?;
+    if at.output == Format::Json {
+        return print_json(&answer);
+    }
+    let columns = [("PARTITION", "partition"), ("START", "start"), ("END", "end"), ("MESSAGES", "messages")];
+    print_rows(&answer["partitions"], &columns)?;
+    print("\n")?;
+    print_rows(&answer["config"], &[("SETTING", "name"), ("VALUE", "value"), ("DEFAULT", "is_default")])
+}
+
+/// `fourfold group`.
+pub fn group(at: &AdminArgs, verb: GroupVerb) -> Result<(), CliError> {
+    match verb {
+        GroupVerb::List => {
+            let columns = [("NAME", "name"), ("STATE", "state"), ("TYPE", "protocol_type"), ("MEMBERS", "members")];
+            show(at, "/api/v1/groups", "groups", &columns)
+        }
+        GroupVerb::Describe { name } => describe_group(at, &name),
+    }
+}
+
+fn describe_group(at: &AdminArgs, name: &str) -> Result<(), CliError> {
+    let answer = connect(at)?.ask("GET", &format!("/api/v1/groups/{}", encode(name)), None)?;
+    if at.output == Format::Json {
+        return print_json(&answer);
+    }
+    print(&format!("state: {}\n\n", answer["state"].as_str().unwrap_or("-")))?;
+    let columns =
+        [("TOPIC", "topic"), ("PARTITION", "partition"), ("COMMITTED", "committed"), ("END", "end"), ("LAG", "lag")];
+    print_rows(&answer["offsets"], &columns)?;
+    print("\n")?;
+    let columns = [("MEMBER", "member"), ("INSTANCE", "instance"), ("CLIENT", "client_id"), ("HOST", "client_host")];
+    print_rows(&answer["members"], &columns)
+}
+
+const QUEUE_COLUMNS: [(&str, &str); 6] = [
+    ("NAME", "name"),
+    ("READY", "ready"),
+    ("UNSETTLED", "unsettled"),
+    ("CONSUMERS", "consumers"),
+    ("DURABLE", "durable"),
+    ("TOPIC", "topic"),
+];
+
+/// `fourfold queue`.
+pub fn queue(at: &AdminArgs, verb: QueueVerb) -> Result<(), CliError> {
+    let path = |name: &str| format!("/api/v1/queues/{}", encode(name));
+    match verb {
+        QueueVerb::List => show(at, "/api/v1/queues", "queues", &QUEUE_COLUMNS),
+        QueueVerb::Describe { name } => {
+            let answer = connect(at)?.ask("GET", &path(&name), None)?;
+            match at.output {
+                Format::Json => print_json(&answer),
+                Format::Table => print_rows(&json!([answer]), &QUEUE_COLUMNS),
+            }
+        }
+        QueueVerb::Delete { name } => change(at, ("DELETE", &path(&name)), None, &format!("queue '{name}' deleted")),
+        QueueVerb::Purge { name } => {
+            change(at, ("POST", &format!("{}/purge", path(&name))), None, &format!("queue '{name}' purged"))
+        }
+    }
+}
+
+/// `fourfold user`.
+pub fn user(at: &AdminArgs, verb: UserVerb) -> Result<(), CliError> {
+    let path = |name: &str| format!("/api/v1/users/{}", encode(name));
+    match verb {
+        UserVerb::Add { name, tags, password_stdin } => {
+            let password = read_password(&name, password_stdin)?;
+            let body = json!({ "password": password, "tags": tags });
+            change(at, ("PUT", &path(&name)), Some(&body), &format!("user '{name}' added"))
+        }
+        UserVerb::List => show(at, "/api/v1/users", "users", &[("NAME", "name"), ("TAGS", "tags")]),
+        UserVerb::Delete { name } => change(at, ("DELETE", &path(&name)), None, &format!("user '{name}' deleted")),
+    }
+}
+
+/// One line from standard input. Never a flag: others on the machine can read those.
+fn read_password(user: &str, quietly: bool) -> Result<String, CliError> {
+    const BYTES_MAX: u64 = 4096;
+    let mut text = String::new();
+    if !quietly && io::stdin().is_terminal() {
+        eprint!("Password of '{user}' (it will be seen as you type): ");
+        let _ = io::stderr().flush(); // a prompt that does not show is no reason to give up
+        io::stdin().read_line(&mut text).map_err(|why| CliError::Local(why.to_string()))?;
+    } else {
+        io::stdin().lock().take(BYTES_MAX).read_to_string(&mut text).map_err(|why| CliError::Local(why.to_string()))?;
+    }
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() {
+        return Err(CliError::Usage("a password must not be empty".to_owned()));
+    }
+    Ok(password.to_owned())
+}
+
+/// `fourfold check`.
+pub fn check(args: &CheckArgs) -> Result<(), CliError> {
+    let answer = connect(&args.at)?.ask("GET", "/api/v1/health", None)?;
+    match args.at.output {
+        Format::Json => print_json(&answer),
+        Format::Table => print("ok\n"),
+    }
+}

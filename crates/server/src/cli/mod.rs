@@ -1,0 +1,155 @@
+//! The command line. `serve` and `config` work here; everything else asks a running server through its admin API.
+//!
+//! Exit codes: 0 done, 1 refused or not found, 2 wrong usage, 3 the server cannot be reached.
+
+mod admin;
+mod client;
+mod flags;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, ConfigError, Sources};
+use crate::serve::{ServeError, serve};
+use admin::{AdminArgs, CheckArgs, GroupVerb, QueueVerb, TopicVerb, UserVerb};
+use client::ClientError;
+use flags::ServeFlags;
+
+/// How a command ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The server does not run.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The server refused or is not there.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Reading or writing here failed.
+    #[error("{0}")]
+    Local(String),
+}
+
+impl CliError {
+    fn code(&self) -> u8 {
+        match self {
+            CliError::Client(error) => error.code(),
+            CliError::Config(_) | CliError::Usage(_) => 2,
+            CliError::Serve(_) | CliError::Local(_) => 1,
+        }
+    }
+}
+
+/// A message broker that speaks Kafka and AMQP 0-9-1 on one log.
+///
+/// Exit codes: 0 done, 1 refused or not found, 2 wrong usage, 3 the server cannot be reached.
+#[derive(Debug, Parser)]
+#[command(name = "fourfold", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a server
+    Serve(ServeFlags),
+    /// Show the options of `serve`, as a configuration file
+    Config {
+        /// Print every option with its default
+        #[arg(long, required = true)]
+        defaults: bool,
+    },
+    /// Create, list, describe and delete topics
+    Topic {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: TopicVerb,
+    },
+    /// List and describe consumer groups, with their lag
+    Group {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: GroupVerb,
+    },
+    /// List, describe, purge and delete queues
+    Queue {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: QueueVerb,
+    },
+    /// Add, list and delete users
+    User {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: UserVerb,
+    },
+    /// Ask a server whether it is well: exit code 0 if so, 1 if not, 3 if it cannot be reached
+    Check(CheckArgs),
+}
+
+/// The whole program.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fourfold: {error}");
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Serve(flags) => {
+            let environment: Vec<(String, String)> = std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .filter(|(name, _)| name.starts_with("FOURFOLD_"))
+                .collect();
+            let named = environment.iter().find(|(name, _)| name == "FOURFOLD_CONFIG").map(|(_, file)| file.into());
+            let file = flags.config.or(named);
+            let settings = config::load(&Sources { file, environment, flags: flags.values })?;
+            serve(&settings)?;
+            Ok(())
+        }
+        Command::Config { .. } => output::print(&config::defaults_text()),
+        Command::Topic { at, verb } => admin::topic(&at, verb),
+        Command::Group { at, verb } => admin::group(&at, verb),
+        Command::Queue { at, verb } => admin::queue(&at, verb),
+        Command::User { at, verb } => admin::user(&at, verb),
+        Command::Check(args) => admin::check(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_a_flag_of_serve_with_its_default_and_variable() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("serve").unwrap().render_long_help().to_string();
+        for option in config::table() {
+            assert!(help.contains(&format!("--{} ", option.flag)) || help.contains(&format!("--{}[", option.flag)));
+            assert!(help.contains(&option.variable()), "{}", option.key);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The table of options.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::values::{boolean, bytes, bytes_text, count};
+use super::{Kind, Opt, Settings};
+use crate::tongues;
+
+/// All options, in the order in which people meet them.
+#[must_use]
+pub fn table() -> &'static [Opt] {
+    static TABLE: OnceLock<Vec<Opt>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut all = server();
+        all.extend(doors());
+        all.extend(journal());
+        all.extend(caches());
+        all.extend(tongues::options());
+        all
+    })
+}
+
+/// An option under its key. The flag and the variable follow from the key; those of doors and of the server itself
+/// have no table in front.
+pub(crate) fn option(
+    key: &str,
+    kind: Kind,
+    default: String,
+    doc: &str,
+    set: impl Fn(&mut Settings, &str) -> Result<(), String> + Send + Sync + 'static,
+) -> Opt {
+    let flag = key.strip_prefix("doors.").unwrap_or(key).replace(['.', '_'], "-");
+    Opt { key: key.to_owned(), flag, kind, default, doc: doc.to_owned(), set: Box::new(set) }
+}
+
+fn server() -> Vec<Opt> {
+    let d = Settings::default();
+    vec![
+        option(
+            "data",
+            Kind::Path,
+            d.data.display().to_string(),
+            "The folder in which everything is kept. One server at a time uses it.",
+            |s, v| {
+                s.data = PathBuf::from(v);
+                Ok(())
+            },
+        ),
+        option(
+            "ready_file",
+            Kind::Path,
+            String::new(),
+            "Write a JSON object {pid, doors} to this file once all doors answer.",
+            |s, v| {
+                s.ready_file = (!v.is_empty()).then(|| PathBuf::from(v));
+                Ok(())
+            },
+        ),
+        option(
+            "insecure",
+            Kind::Bool,
+            d.insecure.to_string(),
+            "Listen beyond this machine although no user but the default one exists.",
+            |s, v| {
+                s.insecure = boolean(v)?;
+                Ok(())
+            },
+        ),
+        option("log", Kind::Text, d.log, "How much to log: error, warn, info, debug or trace.", |s, v| {
+            v.parse::<tracing_subscriber::EnvFilter>().map_err(|why| why.to_string())?;
+            s.log = v.to_owned();
+            Ok(())
+        }),
+    ]
+}
+
+fn doors() -> Vec<Opt> {
+    let all = tongues::all(&Settings::default(), &std::sync::Arc::default());
+    let doors = all.iter().flat_map(|tongue| tongue.doors());
+    doors
+        .map(|door| {
+            let doc = format!(
+                "Where the {} door listens: HOST:PORT, PORT on localhost, or 'off'. Port 0 picks a free one.",
+                door.name
+            );
+            let default = format!("localhost:{}", door.port);
+            option(&format!("doors.{}", door.name), Kind::Address, default, &doc, move |s, v| {
+                s.doors.insert(door.name, v.parse()?);
+                Ok(())
+            })
+        })
+        .collect()
+}
+
+fn journal() -> Vec<Opt> {
+    let d = storage::Options::default();
+    vec![
+        option(
+            "storage.journal_file_bytes",
+            Kind::Bytes,
+            bytes_text(d.journal_file_bytes),
+            "Size of one journal file. Smaller: less disk, more settling.",
+            |s, v| {
+                s.storage.journal_file_bytes = bytes(v, 1 << 20, 1 << 30)?;
+                Ok(())
+            },
+        ),
+        option(
+            "storage.journal_files_max",
+            Kind::Count,
+            d.journal_files_max.to_string(),
+            "Journal files before the oldest is settled into segments. More: more messages are consumed before they \
+             are written a second time, and a longer recovery.",
+            |s, v| {
+                s.storage.journal_files_max = count(v, 2, 1024)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "storage.extents_max",
+            Kind::Count,
+            d.extents_max.to_string(),
+            "Runs of messages indexed in memory before the oldest journal file is settled early.",
+            |s, v| {
+                s.storage.extents_max = count(v, 1000, 100_000_000)? as usize;
+                Ok(())
+            },
+        ),
+    ]
+}
+
+fn caches() -> Vec<Opt> {
+    let d = storage::Options::default();
+    vec![
+        option(
+            "storage.tail_cache_bytes",
+            Kind::Bytes,
+            bytes_text(d.tail_cache_bytes as u64),
+            "Memory for what was just written, from which readers at the tail are served.",
+            |s, v| {
+                s.storage.tail_cache_bytes = bytes(v, 1 << 20, 1 << 36)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "storage.dirty_bytes_max",
+            Kind::Bytes,
+            bytes_text(d.dirty_bytes_max),
+            "Bytes written but not synced before a sync is started though nobody waits for one.",
+            |s, v| {
+                s.storage.dirty_bytes_max = bytes(v, 1 << 20, 1 << 36)?;
+                Ok(())
+            },
+        ),
+        option(
+            "storage.reserve_bytes",
+            Kind::Bytes,
+            bytes_text(d.reserve_bytes),
+            "Free space kept on the volume: beyond, writes are refused while reads, acks and deletes go on.",
+            |s, v| {
+                s.storage.reserve_bytes = bytes(v, 0, 1 << 50)?;
+                Ok(())
+            },
+        ),
+    ]
+}
+
+/// The whole table as a configuration file in which every line is a comment.
+#[must_use]
+pub fn defaults_text() -> String {
+    let mut text = String::from(
+        "# Fourfold's options with their defaults. Every one is also a flag and an environment variable: a flag beats\n\
+         # the variable, the variable beats this file.\n",
+    );
+    let mut section = String::new();
+    for option in table() {
+        let (head, name) = option.key.rsplit_once('.').unwrap_or(("", &option.key));
+        if head != section {
+            head.clone_into(&mut section);
+            text.push_str(&format!("\n[{head}]\n"));
+        }
+        let value = match option.kind {
+            Kind::Bool | Kind::Count => option.default.clone(),
+            _ => toml::Value::String(option.default.clone()).to_string(),
+        };
+        text.push_str(&format!("\n# {} (--{}, {})\n", option.doc, option.flag, option.variable()));
+        text.push_str(&format!("# {name} = {value}\n"));
+    }
+    text
+}
