@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use broker::user::{LoginError, Principal};
-use broker::{CallId, Cx, Event, Input, Lsn, Peer, Session};
+use broker::{BrokerError, CallId, Cx, Event, Input, Lsn, Peer, Session};
 use model::{Mono, Now};
 
-use crate::api::{self, Access, Answer, Call, Found};
+use crate::api::{self, Access, Answer, Call, Found, Until};
 use crate::auth::{self, Credentials};
 use crate::counters::Counters;
 use crate::http::{Parsed, Request, Response, parse};
@@ -37,6 +37,8 @@ enum State {
     Reading,
     /// Waits for the password to be checked.
     Login(CallId, Credentials, Box<Request>),
+    /// Waits until a user's password is hashed and stored.
+    Storing(CallId, Response, Ending),
     /// Waits until what was changed is on disk.
     Held(Lsn, Response, Ending),
 }
@@ -144,10 +146,12 @@ impl HttpSession {
                     let reason = "this takes a user with the tag 'administrator'";
                     return self.refuse(&Refusal::new(403, "forbidden", reason), request, cx);
                 }
+                self.calls += 1;
                 let mut call = Call {
                     broker: cx.broker,
                     now: cx.now,
                     session: self.peer.session,
+                    call: CallId(self.calls),
                     counters: &self.counters,
                     parameters,
                     query: &request.query,
@@ -164,13 +168,26 @@ impl HttpSession {
             Found::Nothing => Err(Refusal::not_found(format!("nothing is served at {}", request.path))),
         };
         match answer {
-            Ok(Answer { response, lsn }) if lsn > cx.broker.progress().synced => {
-                self.state = State::Held(lsn, response, ending);
-                self.progress(cx); // the journal may be closed already
-            }
-            Ok(Answer { response, .. }) => self.send(&response, ending, cx),
+            Ok(Answer { response, until: Until::Synced(lsn) }) => self.hold(lsn, response, ending, cx),
+            Ok(Answer { response, until: Until::Stored(call) }) => self.state = State::Storing(call, response, ending),
             Err(refusal) => self.refuse(&refusal, request, cx),
         }
+    }
+
+    fn stored(&mut self, call: CallId, outcome: Result<Lsn, BrokerError>, cx: &mut Cx<'_>) {
+        match std::mem::replace(&mut self.state, State::Reading) {
+            State::Storing(waiting, response, ending) if waiting == call => match outcome {
+                Ok(lsn) => self.hold(lsn, response, ending, cx),
+                Err(why) => self.send(&Response::from(&Refusal::from(why)), ending, cx),
+            },
+            other => self.state = other,
+        }
+    }
+
+    /// Sends the response once everything up to `lsn` is on disk: now, if it is.
+    fn hold(&mut self, lsn: Lsn, response: Response, ending: Ending, cx: &mut Cx<'_>) {
+        self.state = State::Held(lsn, response, ending);
+        self.progress(cx);
     }
 
     fn progress(&mut self, cx: &mut Cx<'_>) {
@@ -234,6 +251,7 @@ impl Session for HttpSession {
         match input {
             Input::Bytes(bytes) => return self.bytes(bytes, cx),
             Input::Event(Event::Login(call, outcome)) => self.logged_in(call, outcome, cx),
+            Input::Event(Event::UserStored(call, outcome)) => self.stored(call, outcome, cx),
             Input::Progress => self.progress(cx),
             Input::Tick => self.tick(cx),
             Input::Stopping if matches!(self.state, State::Reading) => self.close(cx),

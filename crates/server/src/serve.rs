@@ -131,7 +131,8 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
     let ledger = tongues.iter().find_map(|tongue| tongue.ledger()).ok_or(ServeError::NoLedger)?;
     let disk = storage::RealDisk::new(&settings.data)
         .map_err(system(format!("making the data folder {}", settings.data.display())))?;
-    let options = broker::Options { storage: settings.storage.clone() };
+    let exchanges = tongues.iter().flat_map(|tongue| tongue.exchanges()).collect();
+    let options = broker::Options { storage: settings.storage.clone(), exchanges };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())
         .map_err(|why| ServeError::Data { data: settings.data.clone(), why })
 }

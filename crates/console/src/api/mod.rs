@@ -6,7 +6,7 @@ mod queues;
 mod topics;
 mod users;
 
-use broker::{Broker, Lsn, SessionId};
+use broker::{Broker, CallId, Lsn, SessionId};
 use model::{Name, Now};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub struct Call<'a> {
     pub now: Now,
     /// Who asks.
     pub session: SessionId,
+    /// Names this call for answers that come later.
+    pub call: CallId,
     /// What the driver counts.
     pub counters: &'a Counters,
     /// What stood in the place of the path's `{}`, decoded.
@@ -44,13 +46,22 @@ pub struct Call<'a> {
     pub body: &'a [u8],
 }
 
-/// An answer, and how far the journal must have come before it is sent.
+/// An answer, and what must have happened before it is sent.
 #[derive(Debug)]
 pub struct Answer {
     /// The response.
     pub response: Response,
-    /// Held back until synced up to here.
-    pub lsn: Lsn,
+    /// Held back until then.
+    pub until: Until,
+}
+
+/// What an answer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// The journal is synced up to here.
+    Synced(Lsn),
+    /// The core says that it has stored the user; this names the call.
+    Stored(CallId),
 }
 
 type Handled = Result<Answer, Refusal>;
@@ -165,12 +176,12 @@ fn name(text: &str) -> Result<Name, Refusal> {
 
 /// An answer that waits for nothing.
 fn now(body: &Value) -> Handled {
-    Ok(Answer { response: Response::json(200, body), lsn: Lsn::default() })
+    after(Lsn::default(), 200, body)
 }
 
 /// An answer to a change.
 fn after(lsn: Lsn, status: u16, body: &Value) -> Handled {
-    Ok(Answer { response: Response::json(status, body), lsn })
+    Ok(Answer { response: Response::json(status, body), until: Until::Synced(lsn) })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use broker::Lsn;
 use serde_json::{Value, json};
 
-use super::{Answer, Call, Handled, now};
+use super::{Answer, Call, Handled, Until, after, now};
 use crate::http::Response;
 use crate::metrics;
 
@@ -12,7 +12,7 @@ pub fn health(call: &mut Call<'_>) -> Handled {
         None => (200, json!({ "status": "ok" })),
         Some(why) => (503, json!({ "status": "failed", "error": "unavailable", "reason": why.to_string() })),
     };
-    Ok(Answer { response: Response::json(status, &body), lsn: Lsn::default() })
+    after(Lsn::default(), status, &body)
 }
 
 pub fn overview(call: &mut Call<'_>) -> Handled {
@@ -51,5 +51,6 @@ pub fn whoami(_: &mut Call<'_>) -> Handled {
 pub fn metrics(call: &mut Call<'_>) -> Handled {
     let body = metrics::text(call.broker, call.counters).into_bytes();
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(Answer { response: Response { status: 200, content_type, allow: None, body }, lsn: Lsn::default() })
+    let response = Response { status: 200, content_type, allow: None, body };
+    Ok(Answer { response, until: Until::Synced(Lsn::default()) })
 }

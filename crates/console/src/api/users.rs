@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, after, name, now};
+use super::{Answer, Call, Handled, Until, after, name, now};
+use crate::http::Response;
 use crate::refusal::Refusal;
 
 #[derive(Deserialize)]
@@ -26,8 +27,9 @@ pub fn put(call: &mut Call<'_>) -> Handled {
         return Err(Refusal::bad_request("a password must not be empty"));
     }
     let user = name(call.name())?;
-    let lsn = call.broker.put_user(&user, &asked.password, &asked.tags)?;
-    after(lsn, 200, &json!({ "name": user.as_str(), "tags": asked.tags }))
+    call.broker.put_user(call.session, call.call, &user, &asked.password, &asked.tags);
+    let response = Response::json(200, &json!({ "name": user.as_str(), "tags": asked.tags }));
+    Ok(Answer { response, until: Until::Stored(call.call) })
 }
 
 pub fn delete(call: &mut Call<'_>) -> Handled {

@@ -2,8 +2,8 @@
 //! environment, the flags, `--help` and `fourfold config --defaults` all read this table and nothing else.
 
 mod load;
-mod options;
-mod values;
+pub(crate) mod options;
+pub(crate) mod values;
 
 pub use load::{ConfigError, Sources, load};
 pub use options::{defaults_text, table};
@@ -28,6 +28,8 @@ pub struct Settings {
     pub doors: BTreeMap<&'static str, Listen>,
     /// Storage's settings.
     pub storage: storage::Options,
+    /// The AMQP tongue's limits.
+    pub amqp: amqp::Config,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             log: "info".into(),
             doors: BTreeMap::new(),
             storage: storage::Options::default(),
+            amqp: amqp::Config::default(),
         }
     }
 }
