@@ -5,22 +5,26 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use model::{LogId, Offset, Wall};
+use model::{LogId, Offset};
 
+use crate::checkpoint::{self, Checkpoint};
 use crate::index::{Extent, IdMap, Index};
 use crate::job::{Job, JobDone, Lane, Mark, Outcome};
 use crate::journal::entry::batch_bytes;
 use crate::journal::record::StateChangeRecord;
 use crate::journal::recover::{self, Base, disk_error};
-use crate::journal::writer::Writer;
-use crate::reads::{Got, ReadDesk, WindowReader};
+use crate::journal::writer::{Start, Writer};
+use crate::reads::ReadDesk;
 use crate::replay::Replay;
+use crate::segment::open::OpenSegments;
+use crate::segment::segment_name;
+use crate::settle::Settler;
 use crate::space::Space;
 use crate::state::StateTable;
 use crate::tail::TailCache;
 use crate::{
-    Append, Batch, Completed, Disk, LogRange, Lookup, Lsn, Options, Owner, Progress, Read, ReadRequest, Recovered,
-    StateChange, StorageError, SyncPolicy, TimeHit,
+    Append, Batch, Completed, Damage, Disk, LogRange, Lsn, Options, Owner, Progress, Recovered, StateChange,
+    StorageError, SyncPolicy,
 };
 
 /// One storage: a journal and the logs in it.
@@ -32,6 +36,8 @@ pub struct Storage {
     pub(crate) tail: TailCache,
     pub(crate) state: StateTable,
     pub(crate) desk: ReadDesk,
+    pub(crate) segments: OpenSegments,
+    pub(crate) settler: Settler,
     pub(crate) space: Space,
     pub(crate) jobs: VecDeque<Job>,
     /// The running turn.
@@ -43,6 +49,8 @@ pub struct Storage {
     sync_wanted: Lsn,
     syncing: bool,
     pub(crate) synced_bytes: u64,
+    pub(crate) unit_bytes: u64,
+    pub(crate) syncs: u64,
     failure: Option<StorageError>,
 }
 
@@ -62,18 +70,8 @@ impl Storage {
             }
             Err(error) => return Err(disk_error("locking the data folder", &error)),
         }
-        let (mut index, mut state) = (Index::default(), StateTable::default());
-        let base = Base { first_file: 1, first_seq: 1, seq: 0 };
-        let covered = IdMap::default();
-        let mut replay = Replay { index: &mut index, state: &mut state, covered, missing: Vec::new() };
-        let found = recover::recover(&*disk, base, &mut replay)?;
-        let recovered = Recovered {
-            logs: index.iter().map(|(id, log)| (id, LogRange { start: log.start, end: log.end })).collect(),
-            state: state.to_recovered(),
-            damage: found.damage,
-            torn_bytes: found.torn_bytes,
-        };
-        let writer = Writer::new(Arc::clone(&disk), &options, found.start)
+        let Opened { index, state, start, segment_next, recovered } = recover_all(&*disk)?;
+        let writer = Writer::new(Arc::clone(&disk), &options, start)
             .map_err(|error| disk_error("making a journal file", &error))?;
         // The folder itself is new at the first start.
         disk.sync_folder("").map_err(|error| disk_error("syncing the data folder", &error))?;
@@ -81,6 +79,8 @@ impl Storage {
             space: Space::new(options.reserve_bytes),
             tail: TailCache::new(options.tail_cache_bytes),
             desk: ReadDesk::default(),
+            segments: OpenSegments::default(),
+            settler: Settler::new(segment_next),
             jobs: VecDeque::new(),
             turn: Lsn(1),
             turn_used: false,
@@ -88,6 +88,8 @@ impl Storage {
             sync_wanted: Lsn(0),
             syncing: false,
             synced_bytes: 0,
+            unit_bytes: 0,
+            syncs: 0,
             failure: None,
             disk,
             options,
@@ -143,6 +145,9 @@ impl Storage {
             entry.state(*owner, change);
             self.state.apply(*owner, as_record(change));
         }
+        if !batch.trims.is_empty() || !batch.drops.is_empty() {
+            self.note_doomed();
+        }
         self.turn_used = true;
         if policy == SyncPolicy::Sync {
             self.sync_wanted = self.turn;
@@ -169,6 +174,7 @@ impl Storage {
         let file = self.writer.current_number();
         let index = &mut self.index;
         let (entry, entry_at) = self.writer.entry();
+        self.unit_bytes += append.units.len() as u64;
         let place = entry.append(append, policy, |log| index.end(log));
         for target in append.targets {
             if place.continues {
@@ -215,13 +221,16 @@ impl Storage {
             self.turn_used = false;
         }
         self.start_sync();
+        self.go_on_settling();
         Ok(self.progress)
     }
 
     // One sync at a time: those who come while it runs share the next.
-    fn start_sync(&mut self) {
+    pub(crate) fn start_sync(&mut self) {
         let dirty = self.writer.written_bytes - self.synced_bytes;
-        let wanted = self.sync_wanted > self.progress.synced || dirty > self.options.dirty_bytes_max;
+        let wanted = self.sync_wanted > self.progress.synced
+            || dirty > self.options.dirty_bytes_max
+            || self.settling_wants_sync();
         if self.syncing || !wanted || self.writer.written_seq == self.writer.synced_seq {
             return;
         }
@@ -269,6 +278,13 @@ impl Storage {
                 self.desk.land(id, pieces);
                 Ok(Completed::Read(id))
             }
+            Outcome::Opened { id, number, result } => {
+                self.opened(id, number, result);
+                Ok(Completed::Read(id))
+            }
+            Outcome::Copied { result } => self.copied(result),
+            Outcome::Checkpointed { result } => self.checkpointed(&result),
+            Outcome::Removed => Ok(Completed::Nothing),
         }
     }
 
@@ -280,15 +296,17 @@ impl Storage {
         if let Err(error) = result {
             return Err(self.close("syncing the journal", error));
         }
+        self.syncs += 1;
         self.progress.synced = upto.lsn;
         self.writer.synced_seq = upto.seq;
         self.synced_bytes = upto.bytes;
         self.start_sync();
+        self.go_on_settling();
         Ok(Completed::Progress)
     }
 
     // For ever: what a failed write or sync left on the disk is unknown, and asking again would only hide it.
-    fn close(&mut self, what: &str, error: &io::Error) -> StorageError {
+    pub(crate) fn close(&mut self, what: &str, error: &io::Error) -> StorageError {
         tracing::error!(%error, "{what} failed: the journal is closed");
         let failure = StorageError::Closed(format!("{what}: {error}").into());
         self.failure = Some(failure.clone());
@@ -313,44 +331,75 @@ impl Storage {
         self.index.range(log)
     }
 
-    /// Reads from `log`. Never waits for the disk.
-    ///
-    /// # Errors
-    /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
-    /// their check, [`StorageError::Disk`] when the disk does.
-    pub fn read(&mut self, request: &ReadRequest) -> Result<Read, StorageError> {
-        let range = self.index.range(request.log).unwrap_or(LogRange { start: Offset::ZERO, end: Offset::ZERO });
-        if request.from < range.start || request.from > range.end {
-            return Err(StorageError::OutOfRange { asked: request.from, start: range.start, end: range.end });
-        }
-        let Some(log) = self.index.get(request.log).filter(|_| request.from < request.until) else {
-            return Ok(Read::Ready(Vec::new()));
-        };
-        let extents = log.window.range(log.window_at(request.from)..);
-        let mut reader = WindowReader { writer: &self.writer, tail: &self.tail, desk: &mut self.desk };
-        match reader.read(extents, request)? {
-            Got::Chunks(chunks) => Ok(Read::Ready(chunks)),
-            Got::Pending(id, job) => {
-                self.jobs.extend(job);
-                Ok(Read::Pending(id))
-            }
-        }
-    }
-
-    /// The first extent of `log` that holds a message whose time is not before `time`.
-    ///
-    /// # Errors
-    /// [`StorageError::Damaged`].
-    pub fn find_time(&mut self, log: LogId, time: Wall) -> Result<Lookup, StorageError> {
-        let Some(log) = self.index.get(log) else { return Ok(Lookup::Ready(None)) };
-        let hit = log.window.iter().find(|extent| !extent.lost && extent.time_max >= time);
-        Ok(Lookup::Ready(hit.map(|extent| TimeHit { extent: extent.first, time_max: extent.time_max })))
-    }
-
     /// An owner whose deltas have outgrown its snapshot: the layer above should commit a new snapshot for it soon.
     pub fn wants_snapshot(&mut self) -> Option<Owner> {
         self.state.next_outgrown()
     }
+}
+
+struct Opened {
+    index: Index,
+    state: StateTable,
+    start: Start,
+    segment_next: u64,
+    recovered: Recovered,
+}
+
+// The checkpoint, then the window, then a look at the segments.
+fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
+    let loaded = checkpoint::load(disk)?;
+    let checkpoint = loaded.checkpoint.unwrap_or(Checkpoint {
+        first_file: 1,
+        first_seq: 1,
+        segment_next: 1,
+        ..Checkpoint::default()
+    });
+    let base = Base { first_file: checkpoint.first_file, first_seq: checkpoint.first_seq, seq: checkpoint.seq };
+    let (mut index, mut state) = (Index::default(), checkpoint.state);
+    let mut covered = IdMap::default();
+    for entry in checkpoint.logs {
+        covered.insert(entry.log, entry.covered);
+        index.restore(entry.log, entry.range, entry.runs);
+    }
+    let mut replay = Replay { index: &mut index, state: &mut state, covered, missing: Vec::new() };
+    let found = recover::recover(disk, base, &mut replay)?;
+    let mut damage: Vec<Damage> =
+        loaded.damaged.into_iter().map(|(file, bytes)| recover::damage(file, 0, bytes)).collect();
+    damage.extend(found.damage);
+    let segment_next = check_segments(disk, &mut index, checkpoint.segment_next, &mut damage)?;
+    let recovered = Recovered {
+        logs: index.iter().map(|(id, log)| (id, LogRange { start: log.start, end: log.end })).collect(),
+        state: state.to_recovered(),
+        damage,
+        torn_bytes: found.torn_bytes,
+    };
+    Ok(Opened { index, state, start: found.start, segment_next, recovered })
+}
+
+// Names segments that are missing; removes those that nothing alive points to, unless something is damaged: then they
+// may be all that is left. Answers the next number.
+fn check_segments(
+    disk: &dyn Disk,
+    index: &mut Index,
+    mut next: u64,
+    damage: &mut Vec<Damage>,
+) -> Result<u64, StorageError> {
+    let names = disk.list("segments").map_err(|error| disk_error("listing segments", &error))?;
+    let there: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    index.take_doomed();
+    for (segment, logs) in index.segments_by_number() {
+        if !there.contains(&segment) {
+            damage.push(Damage { file: segment_name(segment), at: 0, bytes: 0, logs });
+        }
+    }
+    for segment in there {
+        next = next.max(segment + 1);
+        if damage.is_empty() && !index.holds(segment) {
+            let name = segment_name(segment);
+            disk.remove(&name).map_err(|error| disk_error(&name, &error))?;
+        }
+    }
+    Ok(next)
 }
 
 fn as_record<'a>(change: &StateChange<'a>) -> StateChangeRecord<'a> {

@@ -238,19 +238,20 @@ impl Index {
         }
     }
 
-    /// Forgets the extents of files up to `file` of all logs: they are damaged beyond reading or trimmed.
-    pub(crate) fn forget_file(&mut self, file: u32) {
-        for log in self.logs.values_mut() {
-            while log.window.front().is_some_and(|extent| extent.file <= file) {
-                log.window.pop_front();
-                self.extents -= 1;
-            }
-        }
-    }
-
     /// Whether any log has a run in `segment`.
     pub(crate) fn holds(&self, segment: u64) -> bool {
         self.run_counts.contains_key(&segment)
+    }
+
+    /// The segments that hold something alive, with their logs.
+    pub(crate) fn segments_by_number(&self) -> std::collections::BTreeMap<u64, Vec<LogId>> {
+        let mut segments = std::collections::BTreeMap::<u64, Vec<LogId>>::new();
+        for (id, log) in &self.logs {
+            for run in &log.runs {
+                segments.entry(run.segment).or_default().push(*id);
+            }
+        }
+        segments
     }
 
     /// How many segments hold something alive.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::journal::files::JournalFile;
 use crate::reads::Piece;
+use crate::segment::build::Built;
+use crate::segment::open::OpenSegment;
 use crate::{Lsn, ReadId};
 
 /// One piece of work for another thread. It holds everything it needs; running it touches no state of storage.
@@ -37,6 +39,14 @@ pub(crate) enum Outcome {
     Prepared { number: u32, result: io::Result<Arc<JournalFile>> },
     /// Bytes for a read that waits.
     Read { id: ReadId, pieces: Vec<Piece> },
+    /// A segment opened for a read that waits; `None` when its header is damaged.
+    Opened { id: ReadId, number: u64, result: io::Result<Option<OpenSegment>> },
+    /// What was alive in the oldest journal files is in segments.
+    Copied { result: io::Result<Vec<Built>> },
+    /// A checkpoint written.
+    Checkpointed { result: io::Result<()> },
+    /// Files removed.
+    Removed,
 }
 
 /// How far the journal had come when a sync was asked for.

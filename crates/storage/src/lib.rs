@@ -11,18 +11,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod batch;
+mod checkpoint;
 pub mod disk;
 mod engine;
 mod index;
 pub mod job;
 mod journal;
 pub mod read;
+mod reading;
 mod reads;
 pub mod real_disk;
 mod replay;
+mod segment;
+mod settle;
 pub mod sim_disk;
 mod space;
 mod state;
+mod stats;
 mod tail;
 
 pub use batch::{Append, Batch, Owner, StateChange, SyncPolicy, Target};
@@ -32,6 +37,7 @@ pub use job::{Job, JobDone};
 pub use read::{Chunk, Read, ReadId, ReadRequest};
 pub use real_disk::RealDisk;
 pub use sim_disk::SimDisk;
+pub use stats::Stats;
 
 use std::sync::Arc;
 

@@ -46,48 +46,73 @@ pub(crate) struct Piece {
 pub(crate) struct ReadDesk {
     last_id: u64,
     waiting: IdMap<u64, Vec<Place>>,
-    landed: VecDeque<Piece>,
+    by_place: IdMap<Place, ReadId>,
+    landed: IdMap<Place, io::Result<Bytes>>,
+    /// Places in the order they landed; some may have been taken since.
+    order: VecDeque<Place>,
     landed_bytes: usize,
+    /// Segments that could not be opened, and why; told once each.
+    unopened: IdMap<u64, StorageError>,
 }
 
 impl ReadDesk {
     /// The id under which `place` is being read already.
     pub(crate) fn waiting(&self, place: &Place) -> Option<ReadId> {
-        let on_its_way = |places: &Vec<Place>| places.contains(place);
-        self.waiting.iter().find(|(_, places)| on_its_way(places)).map(|(id, _)| ReadId(*id))
+        self.by_place.get(place).copied()
     }
 
     /// Notes that `places` are being read.
     pub(crate) fn begin(&mut self, places: Vec<Place>) -> ReadId {
         self.last_id += 1;
-        self.waiting.insert(self.last_id, places);
-        ReadId(self.last_id)
+        let id = ReadId(self.last_id);
+        self.by_place.extend(places.iter().map(|place| (*place, id)));
+        self.waiting.insert(id.0, places);
+        id
+    }
+
+    /// A read has ended.
+    pub(crate) fn end(&mut self, id: ReadId) {
+        for place in self.waiting.remove(&id.0).unwrap_or_default() {
+            if self.by_place.get(&place) == Some(&id) {
+                self.by_place.remove(&place);
+            }
+        }
+    }
+
+    /// Notes why a segment could not be opened.
+    pub(crate) fn fail_opening(&mut self, segment: u64, error: StorageError) {
+        self.unopened.insert(segment, error);
+    }
+
+    /// Why the segment could not be opened, if so. The next to ask tries again.
+    pub(crate) fn failed_opening(&mut self, segment: u64) -> Option<StorageError> {
+        self.unopened.remove(&segment)
     }
 
     /// Keeps what a job brought.
     pub(crate) fn land(&mut self, id: ReadId, pieces: Vec<Piece>) {
-        self.waiting.remove(&id.0);
+        self.end(id);
         for piece in pieces {
-            self.landed_bytes += piece.place.bytes;
-            self.landed.push_back(piece);
+            self.order.push_back(piece.place);
+            if self.landed.insert(piece.place, piece.result).is_none() {
+                self.landed_bytes += piece.place.bytes;
+            }
         }
         // Never the newest: a read larger than the bound must end too.
         while self.landed_bytes > LANDED_BYTES_MAX && self.landed.len() > 1 {
-            if let Some(piece) = self.landed.pop_front() {
-                self.landed_bytes -= piece.place.bytes;
-            }
+            let Some(place) = self.order.pop_front() else { break };
+            self.take(&place);
         }
     }
 
     /// Hands out what was read for `place`, once.
     pub(crate) fn take(&mut self, place: &Place) -> Option<io::Result<Bytes>> {
-        let at = self.landed.iter().position(|piece| piece.place == *place)?;
-        let piece = self.landed.remove(at)?;
-        self.landed_bytes -= piece.place.bytes;
+        let result = self.landed.remove(place)?;
+        self.landed_bytes -= place.bytes;
         if self.landed.is_empty() {
-            self.landed.shrink_to(16);
+            self.order = VecDeque::new();
         }
-        Some(piece.result)
+        Some(result)
     }
 }
 

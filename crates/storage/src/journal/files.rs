@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::frame::{FileHeader, Generation, file_name};
+use super::frame::{FileHeader, Generation, JOURNAL, file_name};
 use crate::{Disk, DiskFile};
 
 /// An open journal file.
@@ -33,10 +33,19 @@ fn make(disk: &dyn Disk, name: &str, number: u32, spare: Option<u32>, bytes: u64
     }
     let handle = disk.open(name, true)?;
     handle.allocate(bytes)?;
-    let mut generation = Generation::default();
-    getrandom::fill(&mut generation).map_err(|error| io::Error::other(error.to_string()))?;
-    handle.write_at(0, &FileHeader { number: u64::from(number), generation }.encode())?;
+    let generation = new_generation()?;
+    handle.write_at(0, &FileHeader { number: u64::from(number), generation }.encode(&JOURNAL))?;
     handle.sync()?;
     disk.sync_folder("journal")?;
     Ok(Arc::new(JournalFile { number, generation, handle }))
+}
+
+/// A generation that no file had before.
+///
+/// # Errors
+/// When the operating system has no randomness to give.
+pub(crate) fn new_generation() -> io::Result<Generation> {
+    let mut generation = Generation::default();
+    getrandom::fill(&mut generation).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(generation)
 }

@@ -15,7 +15,12 @@ pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// The version of the format this program writes.
 pub(crate) const VERSION: u32 = 1;
 
-const FILE_MAGIC: [u8; 8] = *b"4FJOURNL";
+/// What a file is, in its first bytes.
+pub(crate) type Magic = [u8; 8];
+/// A journal file.
+pub(crate) const JOURNAL: Magic = *b"4FJOURNL";
+/// A segment.
+pub(crate) const SEGMENT: Magic = *b"4FSEGMNT";
 const ENTRY_MAGIC: [u8; 4] = *b"4Fen";
 
 /// The random number of one use of a file.
@@ -36,7 +41,7 @@ pub(crate) fn file_name(number: u64) -> String {
     format!("journal/{number:020}")
 }
 
-/// Head of a journal file.
+/// Head of a journal file or segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileHeader {
     pub(crate) number: u64,
@@ -60,10 +65,10 @@ impl From<ReadError> for BadHeader {
 
 impl FileHeader {
     /// The header as bytes.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self, magic: &Magic) -> Vec<u8> {
         let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
         let mut writer = ByteWriter::new(&mut out);
-        writer.bytes(&FILE_MAGIC);
+        writer.bytes(magic);
         writer.u32(VERSION);
         writer.u64(self.number);
         writer.bytes(&self.generation);
@@ -77,14 +82,14 @@ impl FileHeader {
     ///
     /// # Errors
     /// [`BadHeader`].
-    pub(crate) fn decode(bytes: &[u8]) -> Result<FileHeader, BadHeader> {
+    pub(crate) fn decode(magic: &Magic, bytes: &[u8]) -> Result<FileHeader, BadHeader> {
         let mut reader = ByteReader::new(bytes);
         let body = reader.take(FILE_HEADER_BYTES - 4)?;
         if reader.u32()? != crc32c_of(&[body]) {
             return Err(BadHeader::Damaged);
         }
         let mut reader = ByteReader::new(body);
-        if reader.take(8)? != FILE_MAGIC {
+        if reader.take(8)? != magic {
             return Err(BadHeader::Damaged);
         }
         let version = reader.u32()?;
@@ -169,13 +174,13 @@ mod tests {
     #[test]
     fn a_file_header_reads_back_and_no_flipped_bit_passes() {
         let header = FileHeader { number: 7, generation: [9; 16] };
-        let bytes = header.encode();
+        let bytes = header.encode(&JOURNAL);
         assert_eq!(bytes.len(), FILE_HEADER_BYTES);
-        assert_eq!(FileHeader::decode(&bytes), Ok(header));
+        assert_eq!(FileHeader::decode(&JOURNAL, &bytes), Ok(header));
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(FileHeader::decode(&bad), Err(BadHeader::Damaged), "bit {bit}");
+            assert_eq!(FileHeader::decode(&JOURNAL, &bad), Err(BadHeader::Damaged), "bit {bit}");
         }
     }
 

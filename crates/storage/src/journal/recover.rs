@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::files::JournalFile;
-use super::frame::{BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FileHeader, file_name};
+use super::frame::{BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FileHeader, JOURNAL, file_name};
 use super::scan::Scanner;
 use super::writer::Start;
 use crate::replay::Replay;
@@ -99,7 +99,7 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
         let handle = disk.open(&name, false).map_err(failed)?;
         let mut bytes = [0; FILE_HEADER_BYTES];
         handle.read_at(0, &mut bytes).map_err(failed)?;
-        match FileHeader::decode(&bytes) {
+        match FileHeader::decode(&JOURNAL, &bytes) {
             Ok(header) if header.number == u64::from(number) => {
                 let file = JournalFile { number, generation: header.generation, handle };
                 let seq = window.found.last().map_or(base.first_seq - 1, |found| found.header.seq);

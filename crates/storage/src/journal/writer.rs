@@ -38,6 +38,8 @@ pub(crate) struct Writer {
     entry: Entry,
     /// Whether `entry` has begun.
     building: bool,
+    /// The next entry goes to the next file.
+    end_file: bool,
     sealed: Vec<Sealed>,
     /// The number of the next entry to be sealed.
     seq_next: u64,
@@ -66,34 +68,39 @@ pub(crate) struct Start {
 }
 
 impl Writer {
-    /// Goes on in a new file.
+    /// Goes on in a new file, which is made ready here. If the volume is full, that is tried again when it is needed.
     ///
     /// # Errors
-    /// The disk's, when the file cannot be made.
+    /// The disk's, when the file cannot be made for another reason.
     pub(crate) fn new(disk: Arc<dyn Disk>, options: &Options, start: Start) -> io::Result<Writer> {
-        let mut writer = Writer {
+        let (file_bytes, number) = (options.journal_file_bytes, start.number_next);
+        let reserved = match prepare(&*disk, number, None, file_bytes) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Writer {
             disk,
-            file_bytes: options.journal_file_bytes,
+            file_bytes,
             files: start.files,
             first_seqs: start.first_seqs,
-            at: ENTRIES_AT,
+            at: file_bytes,
             entry: Entry::default(),
             building: false,
+            end_file: false,
             sealed: Vec::new(),
             seq_next: start.seq_next,
             synced_seq: start.seq_next - 1,
             written_seq: start.seq_next - 1,
             written_bytes: 0,
             unsynced: Vec::new(),
-            reserved: None,
+            reserved,
             preparing: false,
             prepare_again_seq: 0,
-            number_next: start.number_next,
+            number_next: number + 1,
             spares: Vec::new(),
             size_hint: 0,
-        };
-        writer.next_file()?;
-        Ok(writer)
+        })
     }
 
     fn current(&self) -> Option<&Arc<JournalFile>> {
@@ -115,9 +122,16 @@ impl Writer {
         &self.files
     }
 
-    /// Sequence number of the first entry of the window's file at `at`.
-    pub(crate) fn first_seq(&self, at: usize) -> u64 {
-        self.first_seqs.get(at).copied().unwrap_or(self.seq_next)
+    /// The first file after `number`, and the sequence number of its first entry.
+    pub(crate) fn first_after(&self, number: u32) -> (u32, u64) {
+        let at = self.files.partition_point(|file| file.number <= number);
+        let first_seq = self.first_seqs.get(at).copied().unwrap_or(self.seq_next);
+        (self.files.get(at).map_or(number + 1, |file| file.number), first_seq)
+    }
+
+    /// The next entry goes to the next file, however much room there is.
+    pub(crate) fn end_file_soon(&mut self) {
+        self.end_file = self.written_seq >= self.first_seqs.last().copied().unwrap_or(0);
     }
 
     /// The number that the entry being built has or the next one gets.
@@ -137,17 +151,18 @@ impl Writer {
     /// # Errors
     /// The disk's, when there is no next file and none can be made; nothing has changed then.
     pub(crate) fn make_room(&mut self, bytes: usize, index: &mut Index, tail: &mut TailCache) -> io::Result<()> {
-        if self.building {
+        if self.building && !self.end_file {
             let bytes_then = self.entry.bytes() + bytes;
             if bytes_then <= ENTRY_BYTES_MAX && self.at + align(bytes_then as u64) <= self.file_bytes {
                 return Ok(());
             }
-            self.seal(index, tail);
         }
+        self.seal(index, tail);
         let header = super::frame::ENTRY_HEADER_BYTES;
-        if self.at + align((header + bytes) as u64) > self.file_bytes {
+        if self.end_file || self.at + align((header + bytes) as u64) > self.file_bytes {
             let full = self.current_number();
             self.next_file()?;
+            self.end_file = false;
             self.begin(bytes);
             for (id, log) in index.iter().filter(|(_, log)| log.touched == full) {
                 self.entry.log_range(id, log.start, log.end);
@@ -265,12 +280,11 @@ impl Writer {
         self.prepare_again_seq = self.seq_next + 16;
     }
 
-    /// The oldest file of the window is settled: lets go of it. Answers numbers of files to remove.
-    pub(crate) fn release_oldest(&mut self, up_to: u32) -> Vec<u32> {
-        while self.files.len() > 1 && self.files.first().is_some_and(|file| file.number <= up_to) {
-            let file = self.files.remove(0);
+    /// Files of the window up to `number` are settled: lets go of them. Answers numbers of files to remove.
+    pub(crate) fn release(&mut self, number: u32) -> Vec<u32> {
+        while self.files.len() > 1 && self.files.first().is_some_and(|file| file.number <= number) {
+            self.spares.push(self.files.remove(0).number);
             self.first_seqs.remove(0);
-            self.spares.push(file.number);
         }
         let extra = self.spares.len().saturating_sub(SPARES_MAX);
         self.spares.drain(..extra).collect()

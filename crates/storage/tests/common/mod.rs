@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(dead_code)]
 
+pub mod oracle;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -1,0 +1,228 @@
+//! The reading half of the engine: picks segments or window, by offset or time. Nothing here waits for the disk.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{LogId, Offset, Wall};
+
+use crate::engine::Storage;
+use crate::index::Run;
+use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::reads::{Got, Place, Source, WindowReader, read_if_resident, read_place};
+use crate::segment::open::{Cut, OpenSegment, blocks_for, open_segment};
+use crate::segment::segment_name;
+use crate::{Chunk, LogRange, Lookup, Read, ReadId, ReadRequest, StorageError, TimeHit};
+
+// What a look into a file gave.
+enum Look<T> {
+    Here(T),
+    Wait(ReadId),
+}
+
+impl Storage {
+    /// Reads from `log`. Never waits for the disk.
+    ///
+    /// # Errors
+    /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
+    /// their check, [`StorageError::Disk`] when the disk does.
+    pub fn read(&mut self, request: &ReadRequest) -> Result<Read, StorageError> {
+        let range = self.index.range(request.log).unwrap_or(LogRange { start: Offset::ZERO, end: Offset::ZERO });
+        if request.from < range.start || request.from > range.end {
+            return Err(StorageError::OutOfRange { asked: request.from, start: range.start, end: range.end });
+        }
+        let Some(log) = self.index.get(request.log).filter(|_| request.from < request.until) else {
+            return Ok(Read::Ready(Vec::new()));
+        };
+        if let Some(run) = log.run_at(request.from) {
+            return self.read_run(run, request);
+        }
+        let extents = log.window.range(log.window_at(request.from)..);
+        let mut reader = WindowReader { writer: &self.writer, tail: &self.tail, desk: &mut self.desk };
+        match reader.read(extents, request)? {
+            Got::Chunks(chunks) => Ok(Read::Ready(chunks)),
+            Got::Pending(id, job) => {
+                self.jobs.extend(job);
+                Ok(Read::Pending(id))
+            }
+        }
+    }
+
+    fn read_run(&mut self, run: Run, request: &ReadRequest) -> Result<Read, StorageError> {
+        if run.first >= request.until {
+            return Ok(Read::Ready(Vec::new()));
+        }
+        let segment = match self.segment(run.segment)? {
+            Look::Here(segment) => segment,
+            Look::Wait(id) => return Ok(Read::Pending(id)),
+        };
+        let damaged = |at| StorageError::Damaged { file: segment_name(run.segment), at };
+        let blocks = segment.footer.run(request.log).ok_or_else(|| damaged(0))?;
+        let mut from = request.from;
+        loop {
+            let (at, bytes) = blocks_for(blocks, from, request.bytes_max).ok_or_else(|| damaged(0))?;
+            let place = Place { source: Source::Segment(run.segment), at, bytes };
+            let bytes = match self.segment_bytes(&segment, place)? {
+                Look::Here(bytes) => bytes,
+                Look::Wait(id) => return Ok(Read::Pending(id)),
+            };
+            let end = at + bytes.len() as u64;
+            let cut = Cut { log: request.log, at, bytes: &bytes, from: request.from };
+            let (chunks, damage) = cut_chunks(&cut, &segment, request);
+            match (chunks.is_empty(), damage, blocks.blocks.iter().find(|block| block.at >= end)) {
+                (true, Some(at), _) => return Err(damaged(at)),
+                // The offset lies in a gap at the end of the block.
+                (true, None, Some(next)) if next.first < request.until => from = next.first,
+                // A footer built again after damage ends too early.
+                (true, None, None) if blocks.last < run.last => return Err(damaged(blocks.end)),
+                _ => return Ok(Read::Ready(chunks)),
+            }
+        }
+    }
+
+    // The open segment of this number, or a job that opens it.
+    fn segment(&mut self, number: u64) -> Result<Look<OpenSegment>, StorageError> {
+        if let Some(segment) = self.segments.get(number) {
+            return Ok(Look::Here(segment.clone()));
+        }
+        if let Some(error) = self.desk.failed_opening(number) {
+            return Err(error);
+        }
+        let place = Place { source: Source::Segment(number), at: 0, bytes: 0 };
+        if let Some(id) = self.desk.waiting(&place) {
+            return Ok(Look::Wait(id));
+        }
+        let id = self.desk.begin(vec![place]);
+        let disk = Arc::clone(&self.disk);
+        self.jobs.push_back(Job::new(Lane::Read, move || {
+            let result = open_segment(&*disk, number);
+            JobDone { what: Outcome::Opened { id, number, result } }
+        }));
+        Ok(Look::Wait(id))
+    }
+
+    /// Takes what opening a segment gave.
+    pub(crate) fn opened(&mut self, id: ReadId, number: u64, result: io::Result<Option<OpenSegment>>) {
+        self.desk.end(id);
+        let name = segment_name(number);
+        match result {
+            Ok(Some(segment)) => self.segments.insert(number, segment),
+            Ok(None) => self.desk.fail_opening(number, StorageError::Damaged { file: name, at: 0 }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.desk.fail_opening(number, StorageError::Damaged { file: name, at: 0 });
+            }
+            Err(error) => {
+                let why = error.to_string().into();
+                self.desk.fail_opening(number, StorageError::Disk { what: format!("opening {name}"), why });
+            }
+        }
+    }
+
+    fn segment_bytes(&mut self, segment: &OpenSegment, place: Place) -> Result<Look<Bytes>, StorageError> {
+        let found = match self.desk.take(&place) {
+            Some(result) => result.map(Some),
+            None => read_if_resident(&*segment.handle, place),
+        };
+        let Source::Segment(number) = place.source else { return Err(StorageError::Unusable(String::new())) };
+        match found {
+            Ok(Some(bytes)) => Ok(Look::Here(bytes)),
+            Ok(None) => {
+                if let Some(id) = self.desk.waiting(&place) {
+                    return Ok(Look::Wait(id));
+                }
+                let id = self.desk.begin(vec![place]);
+                let handle = Arc::clone(&segment.handle);
+                self.jobs.push_back(Job::new(Lane::Read, move || {
+                    let pieces = vec![read_place(&*handle, place)];
+                    JobDone { what: Outcome::Read { id, pieces } }
+                }));
+                Ok(Look::Wait(id))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(StorageError::Damaged { file: segment_name(number), at: place.at })
+            }
+            Err(error) => {
+                let what = format!("reading {} at {}", segment_name(number), place.at);
+                Err(StorageError::Disk { what, why: error.to_string().into() })
+            }
+        }
+    }
+
+    /// The first extent of `log` that holds a message whose time is not before `time`.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`], [`StorageError::Disk`].
+    pub fn find_time(&mut self, log: LogId, time: Wall) -> Result<Lookup, StorageError> {
+        let Some(found) = self.index.get(log) else { return Ok(Lookup::Ready(None)) };
+        let start = found.start;
+        let runs: Vec<Run> = found.runs.iter().filter(|run| run.time_max >= time).copied().collect();
+        for run in runs {
+            match self.find_time_in(run, log, (start, time))? {
+                Look::Here(Some(hit)) => return Ok(Lookup::Ready(Some(hit))),
+                Look::Here(None) => {}
+                Look::Wait(id) => return Ok(Lookup::Pending(id)),
+            }
+        }
+        let Some(found) = self.index.get(log) else { return Ok(Lookup::Ready(None)) };
+        let hit = found.window.iter().find(|extent| !extent.lost && extent.time_max >= time);
+        Ok(Lookup::Ready(hit.map(|extent| TimeHit { extent: extent.first, time_max: extent.time_max })))
+    }
+
+    fn find_time_in(
+        &mut self,
+        run: Run,
+        log: LogId,
+        (start, time): (Offset, Wall),
+    ) -> Result<Look<Option<TimeHit>>, StorageError> {
+        let segment = match self.segment(run.segment)? {
+            Look::Here(segment) => segment,
+            Look::Wait(id) => return Ok(Look::Wait(id)),
+        };
+        let Some(blocks) = segment.footer.run(log) else { return Ok(Look::Here(None)) };
+        for block in blocks.blocks.iter().filter(|block| block.time_max >= time) {
+            let Some((at, bytes)) = blocks_for(blocks, block.first, 0) else { continue };
+            let place = Place { source: Source::Segment(run.segment), at, bytes };
+            let bytes = match self.segment_bytes(&segment, place)? {
+                Look::Here(bytes) => bytes,
+                Look::Wait(id) => return Ok(Look::Wait(id)),
+            };
+            let mut hit = None;
+            let walked = Cut { log, at, bytes: &bytes, from: start }.walk(&segment.generation, |extent, _| {
+                if extent.time_max >= time {
+                    hit = Some(TimeHit { extent: extent.first, time_max: extent.time_max });
+                }
+                hit.is_none()
+            });
+            match (hit, walked) {
+                (Some(hit), _) => return Ok(Look::Here(Some(hit))),
+                (None, Err(at)) => return Err(StorageError::Damaged { file: segment_name(run.segment), at }),
+                (None, Ok(())) => {}
+            }
+        }
+        Ok(Look::Here(None))
+    }
+}
+
+// The extents a request asks for, by the same rules as in the window.
+fn cut_chunks(cut: &Cut<'_>, segment: &OpenSegment, request: &ReadRequest) -> (Vec<Chunk>, Option<u64>) {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut total = 0usize;
+    let walked = cut.walk(&segment.generation, |extent, units| {
+        total = total.saturating_add(units.len());
+        let first = chunks.is_empty();
+        let fits =
+            extent.first < request.until && (first || (extent.last() < request.until && total <= request.bytes_max));
+        if fits {
+            chunks.push(Chunk {
+                first: extent.first,
+                last: extent.last(),
+                count: extent.count,
+                time_max: extent.time_max,
+                format: extent.format,
+                units,
+            });
+        }
+        fits
+    });
+    (chunks, walked.err())
+}

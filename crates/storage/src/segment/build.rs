@@ -1,0 +1,163 @@
+//! Writing a segment: copies extents out of journal files, small neighbours made one. Runs as a job; knows nothing of
+//! the index.
+
+use std::io;
+use std::sync::Arc;
+
+use model::LogId;
+use model::checksum::crc32c;
+
+use super::footer::Footer;
+use super::{EXTENTS_AT, ExtentHeader, segment_name};
+use crate::index::{Extent, Run};
+use crate::journal::files::{JournalFile, new_generation};
+use crate::journal::frame::{FileHeader, Generation, SEGMENT};
+use crate::reads::{Place, Source, read_place};
+use crate::segment::open::OpenSegment;
+use crate::{Disk, DiskFile};
+
+/// Neighbours are made one extent up to this.
+const MERGE_BYTES_MAX: usize = 64 << 10;
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What one segment is made of: logs in order, and the extents of each.
+pub(crate) struct Plan {
+    pub(crate) number: u64,
+    pub(crate) logs: Vec<(LogId, Vec<Extent>)>,
+}
+
+/// A segment that was made.
+pub(crate) struct Built {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    pub(crate) open: OpenSegment,
+    pub(crate) runs: Vec<(LogId, Run)>,
+}
+
+struct Builder<'a> {
+    generation: Generation,
+    handle: &'a dyn DiskFile,
+    /// Bytes not written yet and where they go.
+    buffer: Vec<u8>,
+    at: u64,
+    footer: Footer,
+    /// The extent that its neighbour may join.
+    held: Option<ExtentHeader>,
+    held_units: Vec<u8>,
+}
+
+/// Makes a segment and makes it durable (its name too, when the caller syncs the folder).
+///
+/// # Errors
+/// The disk's. What is left of the file is an orphan that the next start removes.
+pub(crate) fn build(disk: &dyn Disk, plan: &Plan, files: &[Arc<JournalFile>]) -> io::Result<Built> {
+    let handle = disk.open(&segment_name(plan.number), true)?;
+    handle.set_len(0)?; // an orphan of this name may have been there
+    let generation = new_generation()?;
+    let mut builder = Builder {
+        generation,
+        handle: &*handle,
+        buffer: FileHeader { number: plan.number, generation }.encode(&SEGMENT),
+        at: 0,
+        footer: Footer::default(),
+        held: None,
+        held_units: Vec::new(),
+    };
+    debug_assert_eq!(builder.buffer.len() as u64, EXTENTS_AT);
+    for (log, extents) in &plan.logs {
+        for extent in extents {
+            let file = files.iter().find(|file| file.number == extent.file);
+            builder.add(*log, extent, file.map(|file| &**file))?;
+        }
+        builder.release()?;
+    }
+    let bytes = builder.finish()?;
+    let footer = builder.footer;
+    let run = |run: &super::footer::FooterRun| {
+        let place = Run { segment: plan.number, first: run.first, last: run.last, time_max: run.time_max };
+        (run.log, place)
+    };
+    let runs = footer.runs.iter().map(run).collect();
+    Ok(Built { number: plan.number, bytes, open: OpenSegment { handle, generation, footer: Arc::new(footer) }, runs })
+}
+
+impl Builder<'_> {
+    fn add(&mut self, log: LogId, extent: &Extent, file: Option<&JournalFile>) -> io::Result<()> {
+        let units = match file.filter(|_| !extent.lost) {
+            Some(file) => {
+                let source = Source::Journal(extent.file);
+                let place = Place { source, at: u64::from(extent.at), bytes: extent.bytes as usize };
+                match read_place(&*file.handle, place).result {
+                    Ok(units) => Some(units).filter(|units| crc32c(units) == extent.crc),
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+                    Err(error) => return Err(error),
+                }
+            }
+            None => None,
+        };
+        let header = ExtentHeader {
+            log,
+            first: extent.first,
+            time_max: extent.time_max,
+            bytes: units.as_ref().map_or(0, |units| units.len() as u32),
+            last_delta: extent.last_delta,
+            count: extent.count,
+            crc: extent.crc,
+            format: extent.format,
+            lost: units.is_none(),
+        };
+        let units = units.unwrap_or_default();
+        if !self.joins(&header) {
+            self.release()?;
+            self.held = Some(header);
+            self.held_units.extend_from_slice(&units);
+        } else if let Some(held) = &mut self.held {
+            held.bytes += header.bytes;
+            held.count += header.count;
+            held.last_delta += header.last_delta + 1;
+            held.time_max = held.time_max.max(header.time_max);
+            self.held_units.extend_from_slice(&units);
+            held.crc = crc32c(&self.held_units);
+        }
+        Ok(())
+    }
+
+    // Only dense neighbours: within one extent the format counts offsets from the first.
+    fn joins(&self, next: &ExtentHeader) -> bool {
+        let dense = |extent: &ExtentHeader| u64::from(extent.count) == u64::from(extent.last_delta) + 1;
+        self.held.as_ref().is_some_and(|held| {
+            !held.lost
+                && !next.lost
+                && held.log == next.log
+                && held.format == next.format
+                && dense(held)
+                && dense(next)
+                && held.last().plus(1) == next.first
+                && self.held_units.len() + next.bytes as usize <= MERGE_BYTES_MAX
+        })
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        self.footer.push(&held, self.at + self.buffer.len() as u64);
+        held.encode(&self.generation, &mut self.buffer);
+        self.buffer.append(&mut self.held_units);
+        if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.handle.write_at(self.at, &self.buffer)?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<u64> {
+        self.release()?;
+        let at = self.at + self.buffer.len() as u64;
+        self.buffer.extend_from_slice(&self.footer.encode(&self.generation, at));
+        self.write()?;
+        self.handle.sync()?;
+        Ok(self.at)
+    }
+}

@@ -1,0 +1,169 @@
+//! Opening segments (by a job: it waits for the disk) and the few that are kept open.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::checksum::crc32c;
+use model::{LogId, Offset};
+
+use super::footer::{Footer, FooterRun, TRAILER_BYTES};
+use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, segment_name};
+use crate::index::IdMap;
+use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, FileHeader, Generation, SEGMENT, seeded_crc};
+use crate::{Disk, DiskFile};
+
+/// Kept open at most. Descriptors are scarce where many connections are.
+const OPEN_MAX: usize = 128;
+/// Memory of their footers at most.
+const FOOTER_BYTES_MAX: usize = 8 << 20;
+
+/// An open segment.
+#[derive(Clone)]
+pub(crate) struct OpenSegment {
+    pub(crate) handle: Arc<dyn DiskFile>,
+    pub(crate) generation: Generation,
+    pub(crate) footer: Arc<Footer>,
+}
+
+/// Opens the segment `number`; `Ok(None)` when its header is damaged.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> io::Result<Option<OpenSegment>> {
+    let handle = disk.open(&segment_name(number), false)?;
+    let mut bytes = [0; FILE_HEADER_BYTES];
+    handle.read_at(0, &mut bytes)?;
+    let generation = match FileHeader::decode(&SEGMENT, &bytes) {
+        Ok(header) if header.number == number => header.generation,
+        Ok(_) | Err(BadHeader::Damaged) => return Ok(None),
+        Err(BadHeader::Version(version)) => {
+            return Err(io::Error::other(format!("format version {version} is newer than this program")));
+        }
+    };
+    let footer = match read_footer(&*handle, &generation)? {
+        Some(footer) => footer,
+        None => rebuild(&*handle, &generation)?,
+    };
+    Ok(Some(OpenSegment { handle, generation, footer: Arc::new(footer) }))
+}
+
+fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<Footer>> {
+    let len = handle.len()?;
+    let mut trailer = [0; TRAILER_BYTES];
+    handle.read_at(len.saturating_sub(TRAILER_BYTES as u64), &mut trailer)?;
+    let Some((at, bytes, crc)) = Footer::locate(generation, &trailer) else { return Ok(None) };
+    if at.checked_add(bytes).is_none_or(|end| end > len) {
+        return Ok(None);
+    }
+    let mut footer = vec![0; bytes as usize];
+    handle.read_at(at, &mut footer)?;
+    if seeded_crc(generation, &footer) != crc {
+        return Ok(None);
+    }
+    Ok(Footer::decode(&footer).ok())
+}
+
+// Walks from extent to extent; what lies behind a damaged header stays out of reach.
+fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer> {
+    let mut footer = Footer::default();
+    let mut at = EXTENTS_AT;
+    let mut bytes = [0; EXTENT_HEADER_BYTES];
+    loop {
+        let got = handle.read_at(at, &mut bytes)?;
+        let header = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes));
+        let Some(header) = header else { return Ok(footer) };
+        footer.push(&header, at);
+        at += header.whole_bytes();
+    }
+}
+
+/// What is wanted of a block.
+pub(crate) struct Cut<'a> {
+    pub(crate) log: LogId,
+    /// Position of the first byte in the file.
+    pub(crate) at: u64,
+    pub(crate) bytes: &'a Bytes,
+    /// Extents that end before this are passed over.
+    pub(crate) from: Offset,
+}
+
+impl Cut<'_> {
+    /// Calls `visit` with each extent from `from` on until it answers false; its units are checked. `Err` is the place
+    /// of damage, and everything before it was visited.
+    pub(crate) fn walk(
+        &self,
+        generation: &Generation,
+        mut visit: impl FnMut(&ExtentHeader, Bytes) -> bool,
+    ) -> Result<(), u64> {
+        let mut done = 0;
+        while done < self.bytes.len() {
+            let place = self.at + done as u64;
+            let head = self.bytes.get(done..).unwrap_or_default();
+            let header = ExtentHeader::decode(generation, head).filter(|header| header.log == self.log).ok_or(place)?;
+            let from = done + EXTENT_HEADER_BYTES;
+            done = from + header.bytes as usize;
+            if header.last() < self.from {
+                continue;
+            }
+            if done > self.bytes.len() || header.lost {
+                return Err(place);
+            }
+            let units = self.bytes.slice(from..done);
+            if crc32c(&units) != header.crc {
+                return Err(place);
+            }
+            if !visit(&header, units) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of `run` to read for an offset: whole blocks, as many as fit in `bytes_max`, but at least one.
+pub(crate) fn blocks_for(run: &FooterRun, from: Offset, bytes_max: usize) -> Option<(u64, usize)> {
+    let first = run.blocks.partition_point(|block| block.first <= from).saturating_sub(1);
+    let at = run.blocks.get(first)?.at;
+    let end_of = |block: usize| run.blocks.get(block + 1).map_or(run.end, |next| next.at);
+    let mut last = first;
+    while last + 1 < run.blocks.len() && end_of(last + 1).saturating_sub(at) <= bytes_max as u64 {
+        last += 1;
+    }
+    Some((at, usize::try_from(end_of(last).checked_sub(at)?).ok()?))
+}
+
+/// Segments kept open, the least used let go of first.
+#[derive(Default)]
+pub(crate) struct OpenSegments {
+    open: IdMap<u64, (OpenSegment, u64)>,
+    clock: u64,
+    footer_bytes: usize,
+}
+
+impl OpenSegments {
+    pub(crate) fn get(&mut self, number: u64) -> Option<&OpenSegment> {
+        self.clock += 1;
+        let (segment, used) = self.open.get_mut(&number)?;
+        *used = self.clock;
+        Some(segment)
+    }
+
+    pub(crate) fn insert(&mut self, number: u64, segment: OpenSegment) {
+        self.remove(number);
+        self.clock += 1;
+        self.footer_bytes += segment.footer.memory();
+        self.open.insert(number, (segment, self.clock));
+        while self.open.len() > OPEN_MAX || (self.footer_bytes > FOOTER_BYTES_MAX && self.open.len() > 1) {
+            let oldest = self.open.iter().min_by_key(|(_, (_, used))| *used).map(|(number, _)| *number);
+            let Some(oldest) = oldest else { break };
+            self.remove(oldest);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) {
+        if let Some((segment, _)) = self.open.remove(&number) {
+            self.footer_bytes -= segment.footer.memory();
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What an operator wants to know of a storage, as plain numbers.
+
+use crate::engine::Storage;
+
+/// Figures for metrics. Counters count since opening.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes of units handed to [`Storage::commit`].
+    pub unit_bytes: u64,
+    /// Bytes written to segments by settling.
+    pub settled_bytes: u64,
+    /// Syncs of the journal that came back.
+    pub syncs: u64,
+    /// Bytes written to the journal and not synced yet.
+    pub dirty_bytes: u64,
+    /// Journal files of the window.
+    pub window_files: usize,
+    /// Bytes the window takes on disk.
+    pub window_bytes: u64,
+    /// Extents of the window in memory.
+    pub extents: usize,
+    /// Bytes of the tail cache.
+    pub tail_bytes: usize,
+    /// Segments that hold something alive.
+    pub segments: usize,
+    /// Logs.
+    pub logs: usize,
+    /// Owners in the state table.
+    pub owners: usize,
+}
+
+impl Stats {
+    /// Bytes written for each byte of units, in thousandths; 0 before the first.
+    #[must_use]
+    pub fn write_amplification_permille(&self) -> u64 {
+        (self.journal_bytes + self.settled_bytes).saturating_mul(1000).checked_div(self.unit_bytes).unwrap_or(0)
+    }
+}
+
+impl Storage {
+    /// The figures now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let window_files = self.writer.files().len();
+        Stats {
+            journal_bytes: self.writer.written_bytes,
+            unit_bytes: self.unit_bytes,
+            settled_bytes: self.settler.written_bytes,
+            syncs: self.syncs,
+            dirty_bytes: self.writer.written_bytes - self.synced_bytes,
+            window_files,
+            window_bytes: window_files as u64 * self.options.journal_file_bytes,
+            extents: self.index.extents(),
+            tail_bytes: self.tail.bytes(),
+            segments: self.index.segments(),
+            logs: self.index.len(),
+            owners: self.state.len(),
+        }
+    }
+}
