@@ -22,10 +22,12 @@ pub mod session;
 pub mod unit;
 pub mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use broker::routing::{ExchangeKind, ExchangeSpec};
 use broker::{Door, Peer, Session, Tongue};
-use model::Format;
+use model::{Format, Name};
 
 pub use config::Config;
 pub use format::AmqpFormat;
@@ -61,6 +63,21 @@ impl Tongue for Amqp {
 
     fn format(&self) -> Option<Box<dyn Format>> {
         Some(Box::new(AmqpFormat))
+    }
+
+    fn exchanges(&self) -> Vec<ExchangeSpec> {
+        // amq.topic, amq.headers and amq.match come with their kinds.
+        [("amq.direct", ExchangeKind::Direct), ("amq.fanout", ExchangeKind::Fanout)]
+            .map(|(name, kind)| ExchangeSpec {
+                tenant: Name::fixed(config::VHOST),
+                name: Name::fixed(name),
+                kind,
+                durable: true,
+                auto_delete: false,
+                internal: false,
+                arguments: BTreeMap::new(),
+            })
+            .into()
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {

@@ -1,0 +1,519 @@
+//! A broker on the simulated disk and clients that speak raw frames to it. Time moves only when a test moves it.
+#![allow(dead_code)] // each test binary uses a part
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use amqp::wire::frame::{self, Kind};
+use amqp::wire::{short, text::put_long, text::put_short};
+use amqp::{Amqp, AmqpFormat};
+use broker::group::{LedgerCodec, LedgerEntry};
+use broker::{Broker, Cx, Event, Input, OUTPUT_ROOM_BYTES, Options, Outbox, Peer, Session, SessionId, Tongue};
+use model::{ByteReader, FormatTag, Formats, Message, Mono, Now, Wall};
+use storage::SimDisk;
+
+struct NoLedger;
+
+impl LedgerCodec for NoLedger {
+    fn encode(&self, _: &LedgerEntry) -> Message {
+        Message::default()
+    }
+
+    fn decode(&self, _: &Message) -> Option<LedgerEntry> {
+        None
+    }
+
+    fn format(&self) -> FormatTag {
+        amqp::unit::TAG
+    }
+}
+
+/// A broker and the connections to it.
+pub struct World {
+    pub broker: Broker,
+    pub disk: SimDisk,
+    pub now: Now,
+    pub links: Vec<Link>,
+    /// Jobs (syncs, reads) are not run while false.
+    pub jobs: bool,
+}
+
+/// One connection.
+pub struct Link {
+    session: Box<dyn Session>,
+    out: Outbox,
+    id: SessionId,
+    waiting: Vec<u8>,
+    received: Vec<u8>,
+    frame_max: usize,
+    /// The socket takes nothing while false.
+    pub drains: bool,
+    pub gone: bool,
+}
+
+/// A frame as received.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Got {
+    pub kind: Kind,
+    pub channel: u16,
+    /// Class and method of a method frame.
+    pub method: (u16, u16),
+    /// Behind them; the whole payload of other frames.
+    pub fields: Vec<u8>,
+}
+
+impl std::fmt::Debug for Got {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = String::from_utf8_lossy(&self.fields);
+        write!(f, "{:?} ch{} {:?} {text:?}", self.kind, self.channel, self.method)
+    }
+}
+
+impl Got {
+    /// Code and text of a close.
+    pub fn close(&self) -> (u16, String, (u16, u16)) {
+        assert!(matches!(self.method, (10, 50) | (20, 40)), "not a close: {self:?}");
+        let mut r = ByteReader::new(&self.fields);
+        let code = r.u16().unwrap();
+        let text = short(&mut r).unwrap().to_owned();
+        (code, text, (r.u16().unwrap(), r.u16().unwrap()))
+    }
+
+    /// The code with which a channel or the connection is closed.
+    pub fn code(&self) -> u16 {
+        self.close().0
+    }
+}
+
+pub fn options() -> Options {
+    let mut options = Options::default();
+    options.storage.journal_file_bytes = 1 << 20;
+    options.storage.reserve_bytes = 0;
+    options.exchanges = Amqp::default().exchanges();
+    options
+}
+
+impl World {
+    pub fn new() -> World {
+        World::on(SimDisk::new(), options())
+    }
+
+    pub fn on(disk: SimDisk, options: Options) -> World {
+        let mut formats = Formats::default();
+        formats.add(Box::new(AmqpFormat));
+        let now = Now { mono: Mono(1_000_000_000), wall: Wall(1_700_000_000_000) };
+        let broker = Broker::open(Arc::new(disk.clone()), options, formats, Box::new(NoLedger), now).unwrap();
+        World { broker, disk, now, links: Vec::new(), jobs: true }
+    }
+
+    /// A connection from `from`, nothing said yet.
+    pub fn connect_from(&mut self, from: &str) -> usize {
+        let id = SessionId(self.links.len() as u64 + 1);
+        let local: SocketAddr = "127.0.0.1:5672".parse().unwrap();
+        let peer = Peer { session: id, remote: from.parse().unwrap(), local };
+        let session = Amqp::default().session("amqp", peer);
+        self.links.push(Link {
+            session,
+            out: Outbox::default(),
+            id,
+            waiting: Vec::new(),
+            received: Vec::new(),
+            frame_max: 131_072,
+            drains: true,
+            gone: false,
+        });
+        self.links.len() - 1
+    }
+
+    /// A connection in use, with channel 1 open; the client shows its capabilities.
+    pub fn client(&mut self) -> usize {
+        let at = self.connect_from("127.0.0.1:40000");
+        self.open(at, true);
+        self.send(at, &open_channel(1));
+        assert_eq!(self.take(at)[0].method, (20, 11));
+        at
+    }
+
+    /// From the protocol header to open-ok.
+    pub fn open(&mut self, at: usize, capable: bool) {
+        self.send(at, b"AMQP\x00\x00\x09\x01");
+        assert_eq!(self.take(at)[0].method, (10, 10));
+        self.send(at, &start_ok("guest", "guest", capable));
+        assert_eq!(self.take(at)[0].method, (10, 30));
+        self.send(at, &method(0, (10, 31), |out| out.extend_from_slice(&[0x07, 0xff, 0, 2, 0, 0, 0, 0])));
+        self.send(at, &open_vhost("/"));
+        assert_eq!(self.take(at)[0].method, (10, 41));
+    }
+
+    /// Bytes arrive; everything that follows from them happens.
+    pub fn send(&mut self, at: usize, bytes: &[u8]) {
+        self.links[at].waiting.extend_from_slice(bytes);
+        self.run();
+    }
+
+    /// Bytes arrive, but the turn does not end yet.
+    pub fn push(&mut self, at: usize, bytes: &[u8]) {
+        self.links[at].waiting.extend_from_slice(bytes);
+    }
+
+    fn tell(&mut self, at: usize, input: Input<'_>) -> usize {
+        let link = &mut self.links[at];
+        let mut cx = Cx { broker: &mut self.broker, now: self.now, out: &mut link.out };
+        link.session.handle(input, &mut cx)
+    }
+
+    fn offer(&mut self, at: usize) -> bool {
+        let link = &self.links[at];
+        if link.gone || link.waiting.is_empty() || !link.session.wants_input() || link.out.is_closing() {
+            return false;
+        }
+        let bytes = std::mem::take(&mut self.links[at].waiting);
+        let used = self.tell(at, Input::Bytes(&bytes));
+        self.links[at].waiting.extend_from_slice(&bytes[used..]);
+        used > 0
+    }
+
+    /// Turns until nothing happens any more.
+    pub fn run(&mut self) {
+        let mut told = self.broker.progress();
+        let mut failed = self.broker.failure().is_some();
+        for _ in 0..10_000 {
+            let mut busy = false;
+            for at in 0..self.links.len() {
+                busy |= self.offer(at);
+            }
+            self.broker.end_turn(self.now);
+            while self.jobs
+                && let Some(job) = self.broker.next_job()
+            {
+                busy = true;
+                self.broker.complete(job.run(), self.now);
+            }
+            let state = (self.broker.progress(), self.broker.failure().is_some());
+            if state != (told, failed) {
+                (told, failed) = state;
+                busy = true;
+                for at in 0..self.links.len() {
+                    if self.links[at].session.awaits_progress() {
+                        self.tell(at, Input::Progress);
+                    }
+                }
+            }
+            while let Some((id, event)) = self.broker.next_event() {
+                busy = true;
+                self.event(id, event);
+            }
+            for at in 0..self.links.len() {
+                busy |= self.drain(at);
+            }
+            if !busy {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn event(&mut self, id: SessionId, event: Event) {
+        if let Some(at) = self.links.iter().position(|link| link.id == id && !link.gone) {
+            self.tell(at, Input::Event(event));
+        }
+    }
+
+    fn drain(&mut self, at: usize) -> bool {
+        let link = &mut self.links[at];
+        let bytes = link.out.queued_bytes();
+        if bytes == 0 || !link.drains {
+            return false;
+        }
+        for piece in link.out.pieces() {
+            link.received.extend_from_slice(piece);
+        }
+        link.out.sent(bytes);
+        if bytes > OUTPUT_ROOM_BYTES {
+            self.tell(at, Input::Room);
+        }
+        true
+    }
+
+    /// All frames received and not taken yet.
+    pub fn take(&mut self, at: usize) -> Vec<Got> {
+        let link = &mut self.links[at];
+        let received = std::mem::take(&mut link.received);
+        let mut rest = received.as_slice();
+        let mut frames = Vec::new();
+        while let Some(cut) = frame::cut(rest, link.frame_max).unwrap() {
+            let (mut method, mut fields) = ((0, 0), cut.payload);
+            if cut.kind == Kind::Method {
+                let mut r = ByteReader::new(cut.payload);
+                method = (r.u16().unwrap(), r.u16().unwrap());
+                fields = r.rest();
+            }
+            frames.push(Got { kind: cut.kind, channel: cut.channel, method, fields: fields.to_vec() });
+            rest = &rest[cut.bytes..];
+        }
+        assert!(rest.is_empty(), "half a frame: {rest:?}");
+        frames
+    }
+
+    /// What was received, as bytes.
+    pub fn take_raw(&mut self, at: usize) -> Vec<u8> {
+        std::mem::take(&mut self.links[at].received)
+    }
+
+    /// Sends and takes the frames that come back.
+    pub fn ask(&mut self, at: usize, bytes: &[u8]) -> Vec<Got> {
+        self.send(at, bytes);
+        self.take(at)
+    }
+
+    /// Sends and takes the one frame that comes back.
+    pub fn one(&mut self, at: usize, bytes: &[u8]) -> Got {
+        let mut frames = self.ask(at, bytes);
+        assert_eq!(frames.len(), 1, "{frames:?}");
+        frames.remove(0)
+    }
+
+    pub fn is_closed(&self, at: usize) -> bool {
+        self.links[at].out.is_closing()
+    }
+
+    /// The peer is gone.
+    pub fn drop_link(&mut self, at: usize) {
+        self.tell(at, Input::Closed);
+        self.links[at].gone = true;
+        self.run();
+    }
+
+    pub fn stop(&mut self, at: usize) {
+        self.tell(at, Input::Stopping);
+        self.run();
+    }
+
+    /// Time passes; whoever set a deadline is told.
+    pub fn pass(&mut self, ms: u64) {
+        self.now.mono = Mono(self.now.mono.0 + ms * 1_000_000);
+        self.now.wall = Wall(self.now.wall.0 + ms as i64);
+        for at in 0..self.links.len() {
+            let due = self.links[at].session.deadline().is_some_and(|deadline| deadline <= self.now.mono);
+            if due && !self.links[at].gone {
+                self.tell(at, Input::Tick);
+            }
+        }
+        self.run();
+    }
+}
+
+pub fn method(channel: u16, id: (u16, u16), write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::put_method(&mut out, channel, id, write);
+    out
+}
+
+pub fn open_channel(channel: u16) -> Vec<u8> {
+    method(channel, (20, 10), |out| put_short(out, ""))
+}
+
+pub fn open_vhost(vhost: &str) -> Vec<u8> {
+    method(0, (10, 40), |out| {
+        put_short(out, vhost);
+        out.extend_from_slice(&[0, 0]);
+    })
+}
+
+pub fn start_ok(user: &str, password: &str, capable: bool) -> Vec<u8> {
+    method(0, (10, 11), |out| {
+        let capabilities: &[u8] = b"\x16consumer_cancel_notifyt\x01\x1cauthentication_failure_closet\x01";
+        let mut properties = Vec::new();
+        if capable {
+            put_short(&mut properties, "capabilities");
+            properties.push(b'F');
+            put_long(&mut properties, capabilities);
+        }
+        put_long(out, &properties);
+        put_short(out, "PLAIN");
+        put_long(out, format!("\0{user}\0{password}").as_bytes());
+        put_short(out, "en_US");
+    })
+}
+
+pub const DURABLE: u8 = 2;
+pub const PASSIVE: u8 = 1;
+pub const EXCLUSIVE: u8 = 4;
+pub const AUTO_DELETE: u8 = 8;
+
+pub fn declare(channel: u16, queue: &str, bits: u8) -> Vec<u8> {
+    declare_with(channel, queue, bits, &[])
+}
+
+pub fn declare_with(channel: u16, queue: &str, bits: u8, table: &[u8]) -> Vec<u8> {
+    method(channel, (50, 10), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, queue);
+        out.push(bits);
+        put_long(out, table);
+    })
+}
+
+pub fn delete(channel: u16, queue: &str, bits: u8) -> Vec<u8> {
+    method(channel, (50, 40), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, queue);
+        out.push(bits);
+    })
+}
+
+pub fn declare_exchange(channel: u16, exchange: &str, kind: &str, bits: u8) -> Vec<u8> {
+    method(channel, (40, 10), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, exchange);
+        put_short(out, kind);
+        out.push(bits);
+        put_long(out, &[]);
+    })
+}
+
+pub fn delete_exchange(channel: u16, exchange: &str) -> Vec<u8> {
+    method(channel, (40, 20), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, exchange);
+        out.push(0);
+    })
+}
+
+pub fn bind(channel: u16, queue: &str, exchange: &str, key: &str) -> Vec<u8> {
+    method(channel, (50, 20), |out| {
+        out.extend_from_slice(&[0, 0]);
+        [queue, exchange, key].iter().for_each(|text| put_short(out, text));
+        out.push(0);
+        put_long(out, &[]);
+    })
+}
+
+/// A publish: `bits` 1 is mandatory. `props` with their flags.
+pub fn publish(channel: u16, (exchange, key): (&str, &str), bits: u8, props: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut out = method(channel, (60, 40), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, exchange);
+        put_short(out, key);
+        out.push(bits);
+    });
+    frame::put_header(&mut out, channel, body.len() as u64, props);
+    for piece in body.chunks(131_064) {
+        frame::put(&mut out, Kind::Body, channel, |out| out.extend_from_slice(piece));
+    }
+    out
+}
+
+pub const TRANSIENT: &[u8] = &[0, 0];
+pub const PERSISTENT: &[u8] = &[0x10, 0, 2];
+
+pub fn get(channel: u16, queue: &str, no_ack: bool) -> Vec<u8> {
+    method(channel, (60, 70), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, queue);
+        out.push(u8::from(no_ack));
+    })
+}
+
+/// `bits`: 2 no_ack, 4 exclusive, 8 nowait.
+pub fn consume(channel: u16, queue: &str, tag: &str, bits: u8) -> Vec<u8> {
+    method(channel, (60, 20), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, queue);
+        put_short(out, tag);
+        out.push(bits);
+        put_long(out, &[]);
+    })
+}
+
+pub fn cancel(channel: u16, tag: &str) -> Vec<u8> {
+    method(channel, (60, 30), |out| {
+        put_short(out, tag);
+        out.push(0);
+    })
+}
+
+pub fn ack(channel: u16, tag: u64, multiple: bool) -> Vec<u8> {
+    method(channel, (60, 80), |out| {
+        out.extend_from_slice(&tag.to_be_bytes());
+        out.push(u8::from(multiple));
+    })
+}
+
+/// `bits`: 1 multiple, 2 requeue.
+pub fn nack(channel: u16, tag: u64, bits: u8) -> Vec<u8> {
+    method(channel, (60, 120), |out| {
+        out.extend_from_slice(&tag.to_be_bytes());
+        out.push(bits);
+    })
+}
+
+pub fn qos(channel: u16, count: u16, global: bool) -> Vec<u8> {
+    method(channel, (60, 10), |out| {
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&count.to_be_bytes());
+        out.push(u8::from(global));
+    })
+}
+
+pub fn confirm(channel: u16) -> Vec<u8> {
+    method(channel, (85, 10), |out| out.push(0))
+}
+
+pub fn close_channel(channel: u16) -> Vec<u8> {
+    method(channel, (20, 40), |out| {
+        out.extend_from_slice(&200u16.to_be_bytes());
+        put_short(out, "bye");
+        out.extend_from_slice(&[0; 4]);
+    })
+}
+
+pub fn close_ok(channel: u16) -> Vec<u8> {
+    method(channel, if channel == 0 { (10, 51) } else { (20, 41) }, |_| {})
+}
+
+pub fn close_connection() -> Vec<u8> {
+    method(0, (10, 50), |out| {
+        out.extend_from_slice(&200u16.to_be_bytes());
+        put_short(out, "bye");
+        out.extend_from_slice(&[0; 4]);
+    })
+}
+
+/// A message as delivered or got: (tag, redelivered, properties with flags, body).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    pub tag: u64,
+    pub redelivered: bool,
+    pub props: Vec<u8>,
+    pub body: Vec<u8>,
+}
+
+/// The messages among `frames`: deliver or get-ok with their content.
+pub fn contents(frames: &[Got]) -> Vec<Content> {
+    let mut all: Vec<Content> = Vec::new();
+    for got in frames {
+        match (got.kind, got.method) {
+            (Kind::Method, (60, 60)) => {
+                let mut r = ByteReader::new(&got.fields);
+                short(&mut r).unwrap();
+                let (tag, redelivered) = (r.u64().unwrap(), r.u8().unwrap() == 1);
+                all.push(Content { tag, redelivered, props: vec![], body: vec![] });
+            }
+            (Kind::Method, (60, 71)) => {
+                let mut r = ByteReader::new(&got.fields);
+                let (tag, redelivered) = (r.u64().unwrap(), r.u8().unwrap() == 1);
+                all.push(Content { tag, redelivered, props: vec![], body: vec![] });
+            }
+            (Kind::Header, _) => all.last_mut().unwrap().props = got.fields[12..].to_vec(),
+            (Kind::Body, _) => all.last_mut().unwrap().body.extend_from_slice(&got.fields),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The bodies among `frames`, as text.
+pub fn bodies(frames: &[Got]) -> Vec<String> {
+    contents(frames).into_iter().map(|content| String::from_utf8(content.body).unwrap()).collect()
+}
