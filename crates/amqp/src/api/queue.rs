@@ -151,8 +151,8 @@ pub fn purge(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let nowait = bit(r.u8()?, 0);
     call.flush();
     let purged = call.cx.broker.purge(call.conn.session(), &call.conn.tenant, &queue);
-    let (messages, lsn) = purged.map_err(|error| Refusal::of(&error, "queue"))?;
-    call.hold(lsn);
+    // As for acknowledgements, nobody waits for the disk: a message that comes back after a crash is redelivered.
+    let (messages, _) = purged.map_err(|error| Refusal::of(&error, "queue"))?;
     if !nowait {
         call.reply(|out| out.extend_from_slice(&count(messages).to_be_bytes()));
     }
