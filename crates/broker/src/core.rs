@@ -138,9 +138,21 @@ impl Core {
         }
         if now.mono >= self.next_upkeep {
             self.next_upkeep = now.mono.plus(UPKEEP_EVERY);
-            for producers in self.partitions.with_producers() {
-                producers.expire(now.wall);
-            }
+            self.expire_producers();
+        }
+    }
+
+    /// Forgets producers that have been idle for long.
+    pub(crate) fn expire_producers(&mut self) {
+        let without = self.partitions.expire_producers(self.now.wall);
+        if without.is_empty() {
+            return;
+        }
+        let state: Vec<_> = without.iter().map(|log| (state::producers_of(*log), StateChange::Drop)).collect();
+        let batch = Batch { state: &state, ..Batch::default() };
+        if let Err(why) = self.storage.commit(&batch, SyncPolicy::None) {
+            // No harm: they are expired again after the next start.
+            tracing::warn!(%why, "idle producers could not be dropped now");
         }
     }
 

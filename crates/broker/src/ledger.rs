@@ -241,16 +241,3 @@ impl Core {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::partition_of;
-
-    #[test]
-    fn groups_are_spread_as_tools_compute_it() {
-        assert_eq!(partition_of(""), 0);
-        assert_eq!(partition_of("a"), 97 % 50);
-        // Java: "polygenelubricants".hashCode() is the least number there is.
-        assert_eq!(partition_of("polygenelubricants"), 0);
-    }
-}

@@ -13,13 +13,21 @@ pub mod error;
 pub mod event;
 mod events;
 pub mod group;
+mod id_map;
 mod ids;
 pub mod job;
 mod ledger;
+#[cfg(test)]
+mod ledger_tests;
 mod open;
 pub mod partition;
 pub mod queue;
 pub mod routing;
+#[cfg(test)]
+use crate as api; // the rig of the tests outside serves those inside too
+#[cfg(test)]
+#[path = "../tests/shard/mod.rs"]
+mod shard;
 mod state;
 pub mod tongue;
 pub mod topic;

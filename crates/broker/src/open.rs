@@ -41,6 +41,7 @@ pub(crate) fn open(
     let mut core = core_of(storage, &recovered, &mut records, formats, codec, now)?;
     add_logs(&mut core, &recovered)?;
     recover_producers(&mut core, &mut records);
+    core.expire_producers();
     drop_orphans(&mut core, &recovered)?;
     let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
     let mut broker =

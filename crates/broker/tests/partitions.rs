@@ -3,6 +3,7 @@
 
 mod shard;
 
+use broker as api;
 use broker::partition::{TimeAnswer, Watched};
 use broker::{BrokerError, CallId, SessionId, StorageError, SyncPolicy};
 use model::{LogId, Mono, Offset, Wall};

@@ -3,6 +3,7 @@
 
 mod shard;
 
+use broker as api;
 use broker::user::{LoginError, Principal};
 use broker::{BrokerError, CallId, Event, SessionId, StorageError, SyncPolicy};
 use model::Offset;

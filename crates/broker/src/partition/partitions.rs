@@ -1,9 +1,9 @@
 //! All logs of this shard: topics' partitions and queues' own. Routes between each log's parts; holds what spans logs:
 //! who waits for which turn, watches, reads that wait for the disk.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use model::{LogId, Offset};
+use model::{LogId, Offset, Wall};
 use storage::{Lsn, Progress, ReadId, SyncPolicy};
 
 use super::log::Log;
@@ -11,6 +11,7 @@ use super::producers::Producers;
 use super::watch::Watches;
 use super::watermark::{Watermark, is_safe};
 use crate::events::Events;
+use crate::id_map::IdMap;
 use crate::{CallId, Event, SessionId};
 
 /// One log, composed.
@@ -25,14 +26,14 @@ pub(crate) struct Partition {
 /// All logs.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    by_log: HashMap<LogId, Partition>,
+    by_log: IdMap<LogId, Partition>,
     /// Logs with an entry that waits to be written, by turn.
     to_write: VecDeque<(Lsn, LogId)>,
     /// Logs with an entry that waits to be synced, by turn.
     to_sync: VecDeque<(Lsn, LogId)>,
     pub(crate) watches: Watches,
     /// Sessions to be told when a read need not wait any more.
-    reads: HashMap<ReadId, Vec<(SessionId, CallId)>>,
+    reads: IdMap<ReadId, Vec<(SessionId, CallId)>>,
 }
 
 impl Partitions {
@@ -117,8 +118,18 @@ impl Partitions {
         }
     }
 
-    /// All logs that have producers.
-    pub(crate) fn with_producers(&mut self) -> impl Iterator<Item = &mut Producers> {
-        self.by_log.values_mut().filter_map(|partition| partition.producers.as_deref_mut())
+    /// Forgets producers that have been idle for long; answers the logs that have none left.
+    pub(crate) fn expire_producers(&mut self, now: Wall) -> Vec<LogId> {
+        let mut without = Vec::new();
+        for (log, partition) in &mut self.by_log {
+            if let Some(producers) = &mut partition.producers {
+                producers.expire(now);
+                if producers.is_empty() {
+                    partition.producers = None;
+                    without.push(*log);
+                }
+            }
+        }
+        without
     }
 }

@@ -122,9 +122,9 @@ impl Producers {
         self.by_id.retain(|_, producer| now.0.saturating_sub(producer.used.0) < IDLE_MS_MAX);
     }
 
-    /// How many are known.
-    pub(crate) fn count(&self) -> usize {
-        self.by_id.len()
+    /// Whether none is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
     }
 
     /// The record of one batch, into `out`.

@@ -1,11 +1,12 @@
 //! Watches: a session waits for news in several logs and is told once. A watch costs something only when it is made,
 //! when one of its logs moves, and when it goes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use model::{LogId, Offset};
 
 use super::Watched;
+use crate::id_map::IdMap;
 use crate::{CallId, SessionId};
 
 /// All watches, findable by log and by call.
@@ -15,7 +16,7 @@ pub(crate) struct Watches {
     /// Where each watch on each log waits. One ordered map: a log without watches costs nothing.
     by_log: BTreeMap<(LogId, u64), Offset>,
     by_call: BTreeMap<(SessionId, CallId), u64>,
-    by_id: HashMap<u64, Watch>,
+    by_id: IdMap<u64, Watch>,
 }
 
 #[derive(Debug)]

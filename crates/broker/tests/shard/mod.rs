@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use broker::group::{Committed, LedgerCodec, LedgerEntry};
-use broker::partition::{AppendRequest, Appended, ProducerBatch};
-use broker::topic::{NewTopic, TopicInfo};
-use broker::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
+use super::api::group::{Committed, LedgerCodec, LedgerEntry};
+use super::api::partition::{AppendRequest, Appended, ProducerBatch};
+use super::api::topic::{NewTopic, TopicInfo};
+use super::api::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
 use bytes::Bytes;
 use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, Formats, LogId, Message, Mono, Name, Now};
 use model::{Offset, UnitAt, Wall};
