@@ -1,0 +1,165 @@
+//! Who asks: what handlers know of their connection, and small helpers that several of them need.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use broker::topic::TopicInfo;
+use broker::{Broker, Peer};
+use model::TopicId;
+
+use crate::call::ReplyTo;
+use crate::config::Settings;
+use crate::pending::{Answer, Fail, Gate};
+use crate::session::CallIds;
+use crate::wire::{Text, Wire};
+
+/// Topics remembered by a connection; when full, it starts afresh.
+const LIMITS_MAX: usize = 1024;
+
+/// The longest text of an error that clients are told, in bytes.
+const ERROR_TEXT_BYTES_MAX: usize = 1000;
+
+/// One connection as handlers see it.
+pub(crate) struct Asker {
+    pub peer: Peer,
+    pub settings: Arc<Settings>,
+    pub calls: CallIds,
+    /// For the reply being made.
+    pub buffer: Vec<u8>,
+    /// For batches that must be changed before they are stored.
+    pub scratch: Vec<u8>,
+    limits: HashMap<TopicId, TopicLimits>,
+}
+
+/// What a topic's settings say of producing to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicLimits {
+    pub batch_bytes_max: usize,
+    pub has_append_time: bool,
+    pub insync_min: u32,
+}
+
+impl Asker {
+    /// A connection just accepted.
+    pub fn new(peer: Peer, settings: Arc<Settings>) -> Asker {
+        Asker {
+            peer,
+            settings,
+            calls: CallIds::default(),
+            buffer: Vec::new(),
+            scratch: Vec::new(),
+            limits: HashMap::new(),
+        }
+    }
+
+    /// A finished reply.
+    pub fn reply<'r>(&mut self, to: ReplyTo, response: &impl Wire<'r>) -> Answer {
+        Answer::Ready(to.encode(response, std::mem::take(&mut self.buffer)))
+    }
+
+    /// A reply held back until `gate` is open; at once when nothing was stored.
+    pub fn reply_gated<'r>(&mut self, to: ReplyTo, response: &impl Wire<'r>, gate: Option<Gate>, fail: Fail) -> Answer {
+        let sink = to.encode(response, std::mem::take(&mut self.buffer));
+        match gate {
+            Some(gate) => Answer::Gated(gate, sink, fail),
+            None => Answer::Ready(sink),
+        }
+    }
+
+    /// The address clients are told: the advertised one, else the one this client came by.
+    pub fn address(&self) -> (Text<'static>, i32) {
+        match &self.settings.advertised {
+            Some((host, port)) => (Text::Owned(host.clone()), i32::from(*port)),
+            None => (Text::Owned(self.peer.local.ip().to_canonical().to_string()), i32::from(self.peer.local.port())),
+        }
+    }
+
+    /// The client's address as groups show it.
+    pub fn client_host(&self) -> String {
+        format!("/{}", self.peer.remote.ip().to_canonical())
+    }
+
+    /// A topic by name.
+    pub fn topic<'b>(&self, broker: &'b Broker, name: &str) -> Option<&'b TopicInfo> {
+        broker.topic(&self.settings.tenant, name).filter(|_| is_topic_name(name))
+    }
+
+    /// A topic by its id.
+    pub fn topic_by_id<'b>(&self, broker: &'b Broker, id: [u8; 16]) -> Option<&'b TopicInfo> {
+        broker.topic_by_id(&self.settings.tenant, TopicId(id)).filter(|topic| is_topic_name(&topic.name))
+    }
+
+    /// What a topic's settings say of producing to it. Remembered, since a topic's settings cannot be changed yet and
+    /// its id is never used again.
+    pub fn limits(&mut self, broker: &Broker, topic: &TopicInfo) -> TopicLimits {
+        if let Some(limits) = self.limits.get(&topic.id) {
+            return *limits;
+        }
+        let config = broker.topic_config(&self.settings.tenant, &topic.name).unwrap_or_default();
+        let value = |name| config.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str());
+        let limits = TopicLimits {
+            batch_bytes_max: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
+            has_append_time: value("message.timestamp.type") == Some("LogAppendTime"),
+            insync_min: value("min.insync.replicas").and_then(|text| text.parse().ok()).unwrap_or(1),
+        };
+        if self.limits.len() >= LIMITS_MAX {
+            self.limits.clear();
+        }
+        self.limits.insert(topic.id, limits);
+        limits
+    }
+}
+
+/// The longest name of a topic: with its partition it was once a folder's.
+const TOPIC_NAME_BYTES_MAX: usize = 249;
+
+/// Whether clients can spell the name as a topic's.
+pub(crate) fn is_topic_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= TOPIC_NAME_BYTES_MAX
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+/// An error's text for clients, cut where it would be longer than anybody reads.
+pub(crate) fn error_text(error: &dyn std::fmt::Display) -> Option<Text<'static>> {
+    let mut text = error.to_string();
+    if text.len() > ERROR_TEXT_BYTES_MAX {
+        let end = (0..=ERROR_TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    Some(Text::Owned(text))
+}
+
+/// A partition's log, by the number a client gave.
+pub(crate) fn log_of(topic: &TopicInfo, partition: i32) -> Option<model::LogId> {
+    topic.partitions.get(usize::try_from(partition).ok()?).copied()
+}
+
+/// What everybody may do, since nobody is kept out yet: bits by the protocol's numbers of operations.
+pub(crate) mod operations {
+    /// Nobody asked.
+    pub const NOT_ASKED: i32 = i32::MIN;
+    /// Read, write, create, delete, alter, describe, and the two of configs.
+    pub const TOPIC: i32 = 0b1101_1111_1000;
+    /// Read, delete, describe.
+    pub const GROUP: i32 = 0b0001_0100_1000;
+    /// Create, alter, describe, cluster action, the two of configs, idempotent write.
+    pub const CLUSTER: i32 = 0b1_1111_1010_0000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topic_names_are_what_clients_can_spell() {
+        for good in ["a", "a.b_c-D9", "...", &"x".repeat(249)] {
+            assert!(is_topic_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "a b", "ä", "a/b", "a:b", &"x".repeat(250)] {
+            assert!(!is_topic_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Produce: record batches into partitions. Batches are checked as borrowed bytes and stored as they came; no record is
+//! looked at.
+
+use broker::partition::{AppendRequest, Appended, ProducerBatch};
+use broker::{Cx, Lsn, SyncPolicy};
+use model::{LogId, ReadError, Wall};
+
+use super::asker::{TopicLimits, error_text, log_of};
+use super::{Asker, Row};
+use crate::call::{Call, ReplyTo};
+use crate::errors::ErrorCode;
+use crate::format::RecordFormat;
+use crate::format::batch::{BatchError, BatchHeader, check_produced, set_append_time};
+use crate::pending::{Answer, Gate};
+use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
+
+/// Shown from 0, since older librdkafka take a table without it for a broker that cannot compress (KAFKA-18659); a
+/// request before 3 closes the connection, as with the real broker.
+pub(crate) static ROW: Row = Row { api: 0, name: "Produce", shown: 0..=13, served_since: 3, flexible_since: 9, handle };
+
+messages! {
+    ProduceRequest<'a> {
+        transactional_id: Option<Text<'a>>, 3+ null 3;
+        acks: i16, 0+;
+        timeout_ms: i32, 0+;
+        topics: Vec<ProduceTopic<'a>>, 0+;
+    }
+    ProduceTopic<'a> {
+        name: Text<'a>, 0-12;
+        topic_id: Uuid, 13+;
+        partitions: Vec<ProducePartition<'a>>, 0+;
+    }
+    ProducePartition<'a> {
+        index: i32, 0+;
+        records: Option<RawRecords<'a>>, 0+ null 0;
+    }
+    ProduceResponse<'a> {
+        topics: Vec<ProducedTopic<'a>>, 0+;
+        throttle_time_ms: i32, 1+;
+        node_endpoints: Vec<NodeEndpoint<'a>>, 10+ tag 0;
+    }
+    ProducedTopic<'a> {
+        name: Text<'a>, 0-12;
+        topic_id: Uuid, 13+;
+        partitions: Vec<ProducedPartition<'a>>, 0+;
+    }
+    ProducedPartition<'a> {
+        index: i32, 0+;
+        error_code: i16, 0+;
+        base_offset: i64, 0+;
+        log_append_time_ms: i64, 2+ or -1;
+        log_start_offset: i64, 5+ or -1;
+        record_errors: Vec<RecordError<'a>>, 8+;
+        error_message: Option<Text<'a>>, 8+ null 8;
+        current_leader: LeaderIdAndEpoch, 10+ tag 0;
+    }
+    RecordError<'a> {
+        batch_index: i32, 8+;
+        message: Option<Text<'a>>, 8+ null 8;
+    }
+    LeaderIdAndEpoch {
+        leader_id: i32, 10+ or -1;
+        leader_epoch: i32, 10+ or -1;
+    }
+    NodeEndpoint<'a> {
+        node_id: i32, 10+;
+        host: Text<'a>, 10+;
+        port: i32, 10+;
+        rack: Option<Text<'a>>, 10+ null 10;
+    }
+}
+
+/// Acks that mean "all".
+const ACKS_ALL: i16 = -1;
+
+/// Why one partition's records were not stored.
+type Refusal = (ErrorCode, Option<Text<'static>>);
+
+/// What one request asks of all its partitions.
+#[derive(Clone, Copy)]
+struct Terms {
+    policy: SyncPolicy,
+    waits_for_all: bool,
+    allows_zstd: bool,
+    is_transactional: bool,
+}
+
+fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
+    let request: ProduceRequest<'_> = call.read_body()?;
+    let acks_are_known = matches!(request.acks, ACKS_ALL | 0 | 1);
+    let policy = if request.acks == ACKS_ALL { asker.settings.acks_all } else { asker.settings.acks_one };
+    let terms = Terms {
+        policy,
+        waits_for_all: request.acks == ACKS_ALL,
+        allows_zstd: call.version() >= 7,
+        is_transactional: request.transactional_id.is_some(),
+    };
+    let mut outcome = Outcome { gate: None, failed: false };
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let partitions = match acks_are_known {
+            true => produce_topic(asker, cx, topic, terms, &mut outcome),
+            false => refuse_all(topic, ErrorCode::INVALID_REQUIRED_ACKS),
+        };
+        topics.push(ProducedTopic { name: topic.name.clone(), topic_id: topic.topic_id, partitions });
+    }
+    if request.acks == 0 {
+        // Nobody reads a reply; the only way to tell of a failure is to hang up.
+        return Ok(if outcome.failed { Answer::Close("a produce with acks=0 failed") } else { Answer::Silent });
+    }
+    let response = ProduceResponse { topics, ..ProduceResponse::default() };
+    let gate = outcome.gate.map(|lsn| Gate::of(policy, lsn));
+    Ok(asker.reply_gated(call.to, &response, gate, fail))
+}
+
+/// What all partitions together mean for the reply.
+struct Outcome {
+    gate: Option<Lsn>,
+    failed: bool,
+}
+
+fn produce_topic<'a>(
+    asker: &mut Asker,
+    cx: &mut Cx<'_>,
+    topic: &ProduceTopic<'a>,
+    terms: Terms,
+    outcome: &mut Outcome,
+) -> Vec<ProducedPartition<'a>> {
+    let by_id = topic.name.is_empty();
+    let info = match by_id {
+        true => asker.topic_by_id(cx.broker, topic.topic_id),
+        false => asker.topic(cx.broker, &topic.name),
+    };
+    let Some(info) = info else {
+        outcome.failed = true;
+        let unknown = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+        return refuse_all(topic, unknown);
+    };
+    // Found before anything is appended, since the topic is borrowed from the broker.
+    let logs: Vec<_> = topic.partitions.iter().map(|partition| log_of(info, partition.index)).collect();
+    let limits = asker.limits(cx.broker, info);
+    let produced = topic.partitions.iter().zip(logs).map(|(partition, log)| {
+        let appended = match log {
+            Some(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, limits)),
+            None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
+        };
+        match appended {
+            Ok(appended) => {
+                outcome.gate = outcome.gate.max(Some(appended.lsn));
+                ProducedPartition {
+                    index: partition.index,
+                    base_offset: appended.base.0 as i64,
+                    log_append_time_ms: if limits.has_append_time { cx.now.wall.0 } else { -1 },
+                    log_start_offset: appended.log_start.0 as i64,
+                    ..ProducedPartition::default()
+                }
+            }
+            Err((code, message)) => {
+                outcome.failed = true;
+                refused(partition.index, code, message)
+            }
+        }
+    });
+    produced.collect()
+}
+
+fn produce_partition(
+    asker: &mut Asker,
+    cx: &mut Cx<'_>,
+    (log, RawRecords(records)): (LogId, RawRecords<'_>),
+    (terms, limits): (Terms, TopicLimits),
+) -> Result<Appended, Refusal> {
+    if terms.waits_for_all && limits.insync_min > 1 {
+        return Err((ErrorCode::NOT_ENOUGH_REPLICAS, None));
+    }
+    let header = check_produced(records, limits.batch_bytes_max).map_err(refusal_of)?;
+    if terms.is_transactional {
+        return Err(refusal_of(BatchError::Transactional));
+    }
+    // Consumers of those versions do not know zstd (KIP-110).
+    if header.codec() == 4 && !terms.allows_zstd {
+        return Err((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, None));
+    }
+    let (units, time_max) = match limits.has_append_time {
+        true => {
+            asker.scratch.clear();
+            asker.scratch.extend_from_slice(records);
+            set_append_time(&mut asker.scratch, cx.now.wall.0);
+            (asker.scratch.as_slice(), cx.now.wall)
+        }
+        false => (records, Wall(header.max_time)),
+    };
+    let request = AppendRequest {
+        log,
+        format: &RecordFormat,
+        units,
+        count: header.count as u32,
+        time_max,
+        producer: producer_of(&header),
+        policy: terms.policy,
+    };
+    cx.broker.append(&request, cx.now).map_err(|error| (ErrorCode::from(&error), error_text(&error)))
+}
+
+fn producer_of(header: &BatchHeader) -> Option<ProducerBatch> {
+    (header.producer >= 0).then(|| ProducerBatch {
+        id: header.producer,
+        epoch: header.producer_epoch,
+        first_sequence: header.first_sequence,
+        last_sequence: header.last_sequence(),
+    })
+}
+
+fn refusal_of(error: BatchError) -> Refusal {
+    let code = match error {
+        BatchError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
+        BatchError::NotOne | BatchError::Magic(_) | BatchError::Invalid(_) => ErrorCode::INVALID_RECORD,
+        BatchError::Codec(_) => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+        BatchError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
+        BatchError::Transactional => ErrorCode::INVALID_TXN_STATE,
+    };
+    (code, error_text(&error))
+}
+
+fn refused(index: i32, code: ErrorCode, error_message: Option<Text<'static>>) -> ProducedPartition<'static> {
+    ProducedPartition { index, error_code: code.0, base_offset: -1, error_message, ..ProducedPartition::default() }
+}
+
+fn refuse_all(topic: &ProduceTopic<'_>, code: ErrorCode) -> Vec<ProducedPartition<'static>> {
+    topic.partitions.iter().map(|partition| refused(partition.index, code, None)).collect()
+}
+
+/// The journal failed before the records were safe.
+fn fail(to: ReplyTo, frame: &[u8]) -> Option<Sink> {
+    let mut response: ProduceResponse<'_> = to.decode(frame)?;
+    for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        if partition.error_code == ErrorCode::NONE.0 {
+            *partition = refused(partition.index, ErrorCode::KAFKA_STORAGE_ERROR, None);
+        }
+    }
+    Some(to.encode(&response, Vec::new()))
+}
