@@ -93,8 +93,8 @@ impl KafkaSession {
             | Event::Synced(call, _)
             | Event::Login(call, _)
             | Event::GetReady(call) => *call,
-            // Queues are not this tongue's.
-            Event::Deliver(..) | Event::ConsumerCancelled(_) => return,
+            // Queues and users are not this tongue's.
+            Event::Deliver(..) | Event::ConsumerCancelled(_) | Event::UserStored(..) => return,
         };
         if let Some((at, to, waiting)) = self.replies.take_waiting(call) {
             self.asker.buffer = self.replies.buffer();
