@@ -178,7 +178,8 @@ impl Broker {
             });
             if let Err(why) = stored {
                 tracing::warn!(%why, ?owner, "a snapshot could not be stored now");
-                self.core.snapshot_due = Some(owner);
+                let is_hopeless = matches!(why, BrokerError::Storage(StorageError::TooLarge { .. }));
+                self.core.snapshot_due = (!is_hopeless).then_some(owner);
                 return;
             }
         }

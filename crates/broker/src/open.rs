@@ -71,7 +71,10 @@ fn core_of(
         return Err(StorageError::Unusable(why.to_owned()).into());
     }
     let catalog = CatalogStore::recover(&catalog)?;
-    let least = recovered.logs.iter().map(|(log, _)| log.0).max().unwrap_or(0).max(catalog.get().last_log) + 1;
+    // The reservation says it all; the rest is for a folder in which that was damaged.
+    let named = recovered.state.iter().filter(|(owner, _)| matches!(owner.kind, state::CURSOR | state::PRODUCERS));
+    let ids = recovered.logs.iter().map(|(log, _)| log.0).chain(named.map(|(owner, _)| owner.id));
+    let least = ids.fold(catalog.get().last_log, u64::max) + 1;
     Ok(Core {
         storage,
         catalog,
@@ -133,8 +136,15 @@ fn recover_producers(core: &mut Core, records: &mut Records) {
 
 /// Drops logs that nothing names: their topic or queue was deleted just before the stop, or lived in memory only.
 fn drop_orphans(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
+    let owner = Owner { kind: state::DAMAGED_ONCE, id: 0 };
+    if recovered.state.iter().any(|(known, _)| *known == owner) {
+        return Ok(());
+    }
     if !recovered.damage.is_empty() {
-        return Ok(()); // the record that names them may be among what is damaged
+        // What names them may be among what is damaged; and the next start may not see the damage any more.
+        let batch = Batch { state: &[(owner, StateChange::Snapshot(b"damaged"))], ..Batch::default() };
+        core.storage.commit(&batch, SyncPolicy::Sync)?;
+        return Ok(());
     }
     let orphan = |log: &LogId| core.partitions.get(*log).is_none();
     let orphans: HashSet<LogId> = recovered.logs.iter().map(|(log, _)| *log).filter(orphan).collect();

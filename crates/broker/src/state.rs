@@ -13,6 +13,10 @@ pub(crate) const PRODUCERS: u8 = 3;
 /// A queue's cursor; the owner's id is the queue's.
 pub(crate) const CURSOR: u8 = 4;
 
+/// That damage was once found; one owner, id 0, one record whose content says nothing. From then on a log that nothing
+/// names is not taken for deleted: what named it may be what was damaged.
+pub(crate) const DAMAGED_ONCE: u8 = 5;
+
 /// The one owner of the catalog.
 pub(crate) const CATALOG_OWNER: Owner = Owner { kind: CATALOG, id: 0 };
 

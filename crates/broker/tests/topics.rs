@@ -140,6 +140,44 @@ fn logs_without_a_catalog_are_never_taken_for_deleted() {
     assert!(matches!(refused, BrokerError::Storage(StorageError::Unusable(_))), "{refused}");
 }
 
+#[test]
+fn after_damage_the_rest_is_served_and_no_log_is_taken_for_deleted() {
+    let mut shard = Shard::new();
+    let logs = shard.topic("t", 2);
+    shard.append(logs[0], &[(1, "to be damaged")], SyncPolicy::Sync).unwrap();
+    shard.append(logs[1], &[(1, "whole")], SyncPolicy::Sync).unwrap();
+    shard.settle_down();
+    for _ in 0..3 {
+        shard.append(logs[1], &[(1, "whole")], SyncPolicy::Sync).unwrap();
+        shard.settle_down();
+    }
+    let disk = shard.disk.kill();
+    let (file, at) = find(&disk, b"to be damaged");
+    let mut bytes = disk.bytes_of(&file).unwrap();
+    bytes[at] ^= 1;
+    disk.put_bytes(&file, bytes);
+    let mut again = Shard::with(disk, shard.options.clone()).unwrap();
+    assert_eq!(again.broker.topics("/").len(), 1);
+    let refused = again.broker.fetch(SessionId(1), CallId(1), logs[0], Offset(0), 100);
+    assert!(!matches!(refused, Ok(fetched) if !fetched.chunks.is_empty()), "damaged bytes are never served");
+    assert_eq!(again.append(logs[0], &[(1, "next")], SyncPolicy::Sync).unwrap().base, Offset(1));
+    again.settle_down();
+    assert_eq!(again.read(logs[0], 1).len(), 1);
+    let mut again = again.killed();
+    assert_eq!(again.read(logs[0], 1).len(), 1);
+    assert_eq!(again.end(logs[1]), 4);
+}
+
+/// Where a text lies on the disk.
+fn find(disk: &storage::SimDisk, text: &[u8]) -> (String, usize) {
+    let found = disk.names().into_iter().find_map(|name| {
+        let bytes = disk.bytes_of(&name)?;
+        let at = bytes.windows(text.len()).position(|window| window == text)?;
+        Some((name, at))
+    });
+    found.unwrap()
+}
+
 /// Logs in and answers what came of it and how many hashes it took.
 fn login(shard: &mut Shard, user: &str, password: &str, from_loopback: bool) -> (Result<Principal, LoginError>, usize) {
     shard.broker.login(SessionId(1), CallId(5), user, password.as_bytes(), from_loopback);

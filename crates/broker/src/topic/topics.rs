@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use model::{LogId, Name, TopicId};
+use model::{Name, TopicId};
 
 use super::TopicInfo;
 
@@ -45,10 +45,5 @@ impl Topics {
     /// A tenant's topics, by name.
     pub(crate) fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &TopicInfo> {
         self.by_name.get(tenant).into_iter().flat_map(BTreeMap::values)
-    }
-
-    /// The log of one partition.
-    pub(crate) fn log(&self, tenant: &str, name: &str, partition: u32) -> Option<LogId> {
-        self.get(tenant, name)?.partitions.get(partition as usize).copied()
     }
 }

@@ -16,6 +16,9 @@ use crate::{BrokerError, CallId, Event, Job, JobDone, Lsn, SessionId};
 /// Proofs remembered; when there are more, all are forgotten.
 const PROVEN_MAX: usize = 10_000;
 
+/// Passwords that may wait to be checked: further logins are refused at once.
+const WAITING_MAX: usize = 4096;
+
 /// What is known of logins.
 pub(crate) struct Users {
     /// Passwords to check or to hash.
@@ -87,7 +90,8 @@ impl Users {
 impl Core {
     /// See [`crate::Broker::login`].
     pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
-        let Ok(name) = Name::new(user) else {
+        let name = Name::new(user).ok().filter(|_| self.users.jobs.len() < WAITING_MAX);
+        let Some(name) = name else {
             self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
             return;
         };
