@@ -7,7 +7,7 @@ use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncPolicy};
 
 use crate::core::Core;
-use crate::group::{Coordinator, LedgerCodec};
+use crate::group::{Coordinator, GroupOptions, LedgerCodec};
 use crate::queue::Queues;
 use crate::{BrokerError, Event, Job, JobDone, SessionId, state};
 
@@ -21,6 +21,8 @@ pub struct Options {
     pub storage: storage::Options,
     /// Exchanges that every tenant always has, from [`crate::Tongue::exchanges`]; their tenant says nothing.
     pub exchanges: Vec<crate::routing::ExchangeSpec>,
+    /// Consumer groups.
+    pub groups: GroupOptions,
 }
 
 /// One shard: the core on one journal. All calls are made from its data thread.
@@ -149,6 +151,7 @@ impl Broker {
 
     /// Storage has come further: watermarks move, and those who wait for them are told.
     fn progressed(&mut self) {
+        self.groups.progressed(&mut self.core); // also after a failure: then what it holds back is refused
         if self.failure().is_some() {
             return;
         }

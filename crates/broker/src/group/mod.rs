@@ -2,7 +2,22 @@
 
 mod api;
 mod coordinator;
+mod desk;
+mod group;
+mod groups;
+mod join;
+mod ledger;
+mod member;
+mod offsets;
+mod options;
+mod presence;
+mod rebalance;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod timers;
 mod types;
 
 pub(crate) use coordinator::Coordinator;
+pub use options::GroupOptions;
 pub use types::*;
