@@ -44,12 +44,12 @@ pub(crate) fn open(
     core.expire_producers();
     drop_orphans(&mut core, &recovered)?;
     let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
-<<<<<<< HEAD
-    let mut broker =
-        Broker { core, groups: Coordinator::new(), queues: Queues::new(options.exchanges), moved: Vec::new() };
-=======
-    let mut broker = Broker { core, groups: Coordinator::new(options.groups), queues: Queues::new(), moved: Vec::new() };
->>>>>>> b7ca015 (Add the consumer groups: a pure machine and its coordinator)
+    let mut broker = Broker {
+        core,
+        groups: Coordinator::new(options.groups),
+        queues: Queues::new(options.exchanges),
+        moved: Vec::new(),
+    };
     broker.core.found()?;
     broker.queues.recover(&mut broker.core, cursors);
     let groups = &mut broker.groups;

@@ -21,13 +21,7 @@ impl Group {
         }
     }
 
-    fn join_new(
-        &mut self,
-        call: Call,
-        request: JoinRequest,
-        uuid: &str,
-        desk: &mut Desk,
-    ) -> Result<(), GroupError> {
+    fn join_new(&mut self, call: Call, request: JoinRequest, uuid: &str, desk: &mut Desk) -> Result<(), GroupError> {
         let replaced = request.instance.as_ref().and_then(|instance| self.instances.get(instance).copied());
         if replaced.is_none() && self.members.len() + self.pending.len() >= desk.options.members_max {
             return Err(GroupError::Full);
@@ -164,7 +158,8 @@ impl Group {
         if let Some(member) = self.members.get_mut(&number) {
             member.join_call = None;
         }
-        let joined = self.joined(number).map(|joined| Joined { skip_assignment: self.leader == Some(number), ..joined });
+        let joined =
+            self.joined(number).map(|joined| Joined { skip_assignment: self.leader == Some(number), ..joined });
         desk.answer_when_stored(call, Answer::Joined(joined.ok_or(GroupError::UnknownMember)));
     }
 

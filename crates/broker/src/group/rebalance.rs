@@ -43,7 +43,9 @@ impl Group {
         if self.state != GroupState::PreparingRebalance {
             return;
         }
-        if let Some(gathering) = self.gathering.as_mut().filter(|gathering| gathering.grown && !gathering.left.is_zero()) {
+        if let Some(gathering) =
+            self.gathering.as_mut().filter(|gathering| gathering.grown && !gathering.left.is_zero())
+        {
             let delay = desk.options.initial_rebalance_delay.min(gathering.left);
             gathering.left -= delay;
             gathering.grown = false;
@@ -58,7 +60,8 @@ impl Group {
         self.set_join_timer(None, desk);
         self.gathering = None;
         if self.joined_count < self.members.len() {
-            let late = self.members.iter().filter(|(_, member)| member.join_call.is_none() && member.instance.is_none());
+            let late =
+                self.members.iter().filter(|(_, member)| member.join_call.is_none() && member.instance.is_none());
             let late: Vec<u64> = late.map(|(number, _)| *number).collect();
             for number in late {
                 self.remove(number, desk);

@@ -126,7 +126,7 @@ impl Rig {
         let exchange = |text, kind| ExchangeSpec { durable: true, ..exchange(text, kind) };
         let exchanges =
             vec![exchange("amq.direct", ExchangeKind::Direct), exchange("amq.fanout", ExchangeKind::Fanout)];
-        Options { storage, exchanges }
+        Options { storage, exchanges, ..Options::default() }
     }
 
     pub fn on(disk: SimDisk, options: Options) -> Rig {

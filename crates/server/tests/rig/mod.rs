@@ -175,7 +175,7 @@ impl Running {
         let clock = CountingClock::default();
         let storage =
             storage::Options { journal_file_bytes: 1 << 20, reserve_bytes: 64 << 10, ..storage::Options::default() };
-        let options = Options { storage, exchanges: Vec::new() };
+        let options = Options { storage, ..Options::default() };
         let disk = Arc::new(SimDisk::new());
         let broker = Broker::open(disk, options, Formats::default(), Box::new(NoLedger), clock.now()).unwrap();
         let plans = vec![DoorPlan { name: "toy", tongue: 0, listen: Listen::Localhost(0) }];
