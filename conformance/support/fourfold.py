@@ -58,7 +58,7 @@ class Broker:
             return self
         ready = self.home / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [os.environ["FOURFOLD_BIN"], "--data", self.home / "data", "--ready-file", ready]
+        command = [os.environ["FOURFOLD_BIN"], "serve", "--data", self.home / "data", "--ready-file", ready]
         for door, port in self.ports.items():
             command += [f"--{door}", f"127.0.0.1:{port}"]
         with open(self.home / "log.txt", "ab") as log:

@@ -6,3 +6,4 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 
 from fourfold import broker, name, own_broker  # noqa: E402, F401
+from kit import channel, connection  # noqa: E402, F401

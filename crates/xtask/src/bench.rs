@@ -10,6 +10,6 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     shell::run(command)?;
     let folder = target().join("release");
     let mut command = std::process::Command::new(folder.join("bench"));
-    command.current_dir(root()).arg("load").arg("--bin").arg(folder.join("fourfold")).args(words);
+    command.current_dir(root()).args(words);
     shell::run(command)
 }

@@ -1,0 +1,3 @@
+module fourfold/conformance/support
+
+go 1.24
