@@ -7,7 +7,7 @@ use crate::shell::ask;
 pub(crate) enum Runtime {
     /// A Java development kit, 17 or later, and Maven.
     Java,
-    /// Go, 1.24 or later.
+    /// Go, 1.21 or later: from then on it fetches the version that a module asks for.
     Go,
     /// Node, 20 or later, with npm.
     Node,
@@ -28,7 +28,7 @@ impl Runtime {
                 at_least("javac", &["-version"], "javac ", 17, "Java 17: apt-get install openjdk-17-jdk-headless")?;
                 present("mvn", &["-version"], "Maven: apt-get install maven")
             }
-            Runtime::Go => at_least("go", &["version"], "go1.", 24, "Go 1.24: see https://go.dev/doc/install"),
+            Runtime::Go => at_least("go", &["version"], "go1.", 21, "Go 1.21: see https://go.dev/doc/install"),
             Runtime::Node => {
                 at_least("node", &["--version"], "v", 20, "Node 20: see https://nodejs.org/en/download")?;
                 present("npm", &["--version"], "npm: it comes with Node")

@@ -89,7 +89,7 @@ impl Suite {
 
     fn maven(&self) -> Command {
         let mut command = Command::new("mvn");
-        command.current_dir(self.dir()).args(["--batch-mode", "--no-transfer-progress", "--quiet"]);
+        command.current_dir(self.dir()).args(["--batch-mode", "--no-transfer-progress"]);
         command.arg(format!("-Dmaven.repo.local={}", cache().join("m2").display()));
         command.arg(format!("-Dfourfold.build={}", cache().join("java").display()));
         command.arg("test");
@@ -131,7 +131,7 @@ impl Suite {
             .current_dir(self.dir())
             .env("GOMODCACHE", cache().join("go/mod"))
             .env("GOCACHE", cache().join("go/build"));
-        command.env("GOFLAGS", "-mod=readonly -buildvcs=false").env("GOTOOLCHAIN", "local");
+        command.env("GOFLAGS", "-mod=readonly -buildvcs=false");
         command
     }
 

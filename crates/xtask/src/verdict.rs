@@ -64,8 +64,7 @@ fn pytest(line: &str) -> Counts {
 }
 
 fn surefire(said: &str) -> Counts {
-    // Classes are reported with their time; the last line without one is the sum, but is left out when all went well
-    // and Maven is told to be quiet. So classes are added up.
+    // Each class is reported in a line with its time; the sum at the end has none and is left out here.
     let mut counts = Counts::default();
     for line in said.lines().filter(|line| line.contains("Tests run:") && line.contains("Time elapsed")) {
         let field = |name: &str| -> u32 {

@@ -1,0 +1,104 @@
+package fourfold;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Assumptions;
+
+/**
+ * A fourfold process of the test's own: started on free ports in a folder of its own, stopped, killed, and started again as it
+ * was. With PEER_KAFKA=host:port the tests run against that broker instead (to judge the tests themselves on the real system);
+ * tests that kill the broker are then skipped.
+ */
+final class Broker implements AutoCloseable {
+    private static final Pattern DOOR = Pattern.compile("\"(kafka|amqp|http)\"\\s*:\\s*\"([^\"]*:[0-9]+)\"");
+
+    private final String peer = System.getenv("PEER_KAFKA");
+    private final Map<String, String> doors =
+            new TreeMap<>(Map.of("kafka", "127.0.0.1:0", "amqp", "127.0.0.1:0", "http", "127.0.0.1:0"));
+    private final Path home;
+    private Process process;
+
+    Broker() {
+        try {
+            home = Files.createTempDirectory("fourfold-");
+            start();
+        } catch (IOException why) {
+            throw new AssertionError(why);
+        }
+    }
+
+    /** host:port for Kafka clients. */
+    String kafka() {
+        return peer != null ? peer : doors.get("kafka");
+    }
+
+    /** Starts it, on the ports that it had before, and waits until it is ready. */
+    void start() throws IOException {
+        if (peer != null) {
+            return;
+        }
+        Path ready = home.resolve("ready.json");
+        Files.deleteIfExists(ready);
+        List<String> command = new ArrayList<>(List.of(System.getenv("FOURFOLD_BIN"), "serve", "--data",
+                home.resolve("data").toString(), "--ready-file", ready.toString()));
+        doors.forEach((door, address) -> command.addAll(List.of("--" + door, address)));
+        File log = home.resolve("log.txt").toFile();
+        process = new ProcessBuilder(command).redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(log)).start();
+        Eventually.holds("fourfold is ready", 30, () -> {
+            if (!process.isAlive()) {
+                throw new AssertionError("fourfold ended with " + process.exitValue() + " before it was ready\n" + log());
+            }
+            return Files.exists(ready);
+        });
+        var found = DOOR.matcher(Files.readString(ready));
+        while (found.find()) {
+            doors.put(found.group(1), found.group(2));
+        }
+    }
+
+    /** SIGKILL. */
+    void kill() throws Exception {
+        Assumptions.assumeTrue(peer == null, "the peer is not ours to kill");
+        process.destroyForcibly().waitFor();
+    }
+
+    /** SIGTERM, and a clean end. */
+    void stop() throws Exception {
+        Assumptions.assumeTrue(peer == null, "the peer is not ours to stop");
+        process.destroy();
+        if (!process.waitFor(30, TimeUnit.SECONDS) || process.exitValue() != 0) {
+            throw new AssertionError("fourfold did not end well\n" + log());
+        }
+    }
+
+    private String log() throws IOException {
+        List<String> lines = Files.readAllLines(home.resolve("log.txt"));
+        return String.join("\n", lines.subList(Math.max(0, lines.size() - 40), lines.size()));
+    }
+
+    @Override
+    public void close() throws Exception {
+        if (peer != null) {
+            return;
+        }
+        boolean died = !process.isAlive() && process.exitValue() != 0 && process.exitValue() != 137;
+        String log = log();
+        process.destroyForcibly().waitFor();
+        try (var files = Files.walk(home)) {
+            files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+        }
+        if (died) {
+            throw new AssertionError("fourfold died\n" + log);
+        }
+    }
+}
