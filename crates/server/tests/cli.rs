@@ -1,0 +1,131 @@
+//! The command line against a running server.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod child;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use child::{Folder, Server, fourfold, text};
+use serde_json::Value;
+
+fn json(server: &Server, arguments: &[&str]) -> Value {
+    let output = server.cli(&[arguments, &["-o", "json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn topics_are_created_listed_described_and_deleted() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    let created = server.cli(&["topic", "create", "orders", "-p", "4", "-c", "retention.ms=1000"]);
+    assert_eq!(text(&created.stdout), "topic 'orders' created\n", "{}", text(&created.stderr));
+    let again = server.cli(&["topic", "create", "orders"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("exists"), "{}", text(&again.stderr));
+    let topics = json(&server, &["topic", "list"]);
+    assert!(topics["topics"].as_array().unwrap().iter().any(|topic| topic["name"] == "orders"));
+    let topic = json(&server, &["topic", "describe", "orders"]);
+    assert_eq!(topic["partitions"].as_array().unwrap().len(), 4);
+    let retention = topic["config"].as_array().unwrap().iter().find(|entry| entry["name"] == "retention.ms").unwrap();
+    assert_eq!((&retention["value"], &retention["is_default"]), (&"1000".into(), &false.into()));
+    let table = text(&server.cli(&["topic", "describe", "orders"]).stdout);
+    assert!(table.contains("PARTITION") && table.contains("retention.ms"), "{table}");
+    assert!(server.cli(&["topic", "delete", "orders"]).status.success());
+    let missing = server.cli(&["topic", "describe", "orders"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(text(&missing.stderr), "fourfold: no topic 'orders'\n");
+    assert_eq!(server.cli(&["topic", "create", "bad", "-c", "nonsense=1"]).status.code(), Some(1));
+    assert_eq!(server.cli(&["topic", "create", "none", "-p", "0"]).status.code(), Some(1));
+}
+
+#[test]
+fn users_log_in_with_what_they_were_given() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    let added = server.cli_with(&["user", "add", "ann", "--password-stdin"], b"a:b\n");
+    assert!(added.status.success(), "{}", text(&added.stderr));
+    let password = folder.0.join("password");
+    std::fs::write(&password, "a:b\n").unwrap();
+    let file = password.to_str().unwrap();
+    let as_ann = ["--user", "ann", "--password-file", file];
+    assert!(server.cli(&[["topic", "list"].as_slice(), &as_ann].concat()).status.success());
+    let refused = server.cli(&[["topic", "create", "t"].as_slice(), &as_ann].concat());
+    assert!(text(&refused.stderr).contains("'administrator'"), "{}", text(&refused.stderr));
+    std::fs::write(&password, "wrong").unwrap();
+    assert_eq!(server.cli(&[["topic", "list"].as_slice(), &as_ann].concat()).status.code(), Some(1));
+    assert!(text(&server.cli(&["user", "list"]).stdout).contains("ann"));
+    assert!(server.cli(&["user", "delete", "ann"]).status.success());
+    assert_eq!(server.cli(&["user", "delete", "ann"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_apart_from_one_that_refuses() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    let output = fourfold().args(["check", "--server", &url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("Is it running?"), "{}", text(&output.stderr));
+    assert_eq!(fourfold().args(["topic", "list", "--server", "nonsense"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(fourfold().args(["topic", "grow"]).output().unwrap().status.code(), Some(2));
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    assert_eq!(text(&server.cli(&["check"]).stdout), "ok\n");
+    for missing in [["queue", "describe", "q"], ["queue", "purge", "q"], ["group", "describe", "g"]] {
+        let output = server.cli(&missing);
+        assert_eq!(output.status.code(), Some(1), "{missing:?} {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("no "), "{}", text(&output.stderr));
+    }
+    assert!(server.cli(&["queue", "list"]).status.success() && server.cli(&["group", "list"]).status.success());
+}
+
+fn raw(address: &str, requests: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(requests.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    answers
+}
+
+#[test]
+fn http_answers_in_order_and_refuses_with_the_right_status() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    let address = server.door("http");
+    let guest = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+    let answers = raw(
+        address,
+        &format!(
+            "GET /api/v1/health HTTP/1.1\r\n\r\nGET /api/v1/nothing HTTP/1.1\r\n{guest}\r\n\
+             PATCH /api/v1/topics HTTP/1.1\r\nContent-Length: 2\r\n{guest}\r\n{{}}\
+             POST /api/v1/topics HTTP/1.1\r\nContent-Length: 14\r\n{guest}\r\n{{\"name\": \"new\"}}\
+             GET /api/v1/topics HTTP/1.1\r\n\r\nHEAD /metrics HTTP/1.1\r\n\r\n"
+        )
+        .replace("Content-Length: 14", "Content-Length: 15"),
+    );
+    let statuses: Vec<&str> = answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
+    let expected =
+        ["200 OK", "404 Not Found", "405 Method Not Allowed", "201 Created", "401 Unauthorized", "200 OK"];
+    assert_eq!(statuses, expected, "{answers}");
+    assert!(answers.contains("Allow: GET, POST") && answers.contains("\"error\":\"not_found\""), "{answers}");
+    for (request, status) in [
+        ("rubbish\r\n\r\n", "400"),
+        ("POST /api/v1/topics HTTP/1.1\r\n\r\n", "411"),
+        ("POST /api/v1/topics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "501"),
+    ] {
+        assert!(raw(address, request).starts_with(&format!("HTTP/1.1 {status} ")), "{request}");
+    }
+}
+
+#[test]
+fn metrics_show_what_is_measured() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    assert!(server.cli(&["topic", "create", "orders", "-p", "2"]).status.success());
+    let page = raw(server.door("http"), "GET /metrics HTTP/1.1\r\n\r\n");
+    for line in ["fourfold_topic_partitions{topic=\"orders\"} 2", "fourfold_connections{door=\"http\"} 1"] {
+        assert!(page.lines().any(|have| have == line), "{line}: {page}");
+    }
+}
