@@ -2,23 +2,149 @@
 
 use std::sync::Arc;
 
-use broker::Tongue;
+use broker::{SyncPolicy, Tongue};
 use console::counters::Counters;
 
 use crate::config::options::option;
-use crate::config::values::{bytes, bytes_text, count};
+use crate::config::values::{boolean, bytes, bytes_text, count};
 use crate::config::{Kind, Opt, Settings};
 
 /// All tongues, as the settings want them.
 #[must_use]
 pub fn all(settings: &Settings, counters: &Arc<Counters>) -> Vec<Box<dyn Tongue>> {
-    vec![Box::new(amqp::Amqp::new(settings.amqp.clone())), Box::new(console::Console::new(Arc::clone(counters)))]
+    vec![
+        Box::new(kafka::KafkaTongue::new(settings.kafka.clone())),
+        Box::new(amqp::Amqp::new(settings.amqp.clone())),
+        Box::new(console::Console::new(Arc::clone(counters))),
+    ]
 }
 
 /// Their options.
 #[must_use]
 pub fn options() -> Vec<Opt> {
-    amqp_options()
+    let mut all = kafka_options();
+    all.extend(kafka_limits());
+    all.extend(amqp_options());
+    all
+}
+
+fn kafka_options() -> Vec<Opt> {
+    let d = kafka::Settings::default();
+    vec![
+        option(
+            "kafka.advertised",
+            Kind::Address,
+            String::new(),
+            "HOST:PORT that Kafka clients are told to connect to. Without it: the address they came by.",
+            |s, v| {
+                s.kafka.advertised = if v.is_empty() { None } else { Some(host_and_port(v)?) };
+                Ok(())
+            },
+        ),
+        option("kafka.node_id", Kind::Count, d.node_id.to_string(), "This node's id (node.id).", |s, v| {
+            s.kafka.node_id = count(v, 0, i32::MAX as u64)? as i32;
+            Ok(())
+        }),
+        option(
+            "kafka.auto_create_topics",
+            Kind::Bool,
+            d.auto_create_topics.to_string(),
+            "Make topics that clients ask for and that do not exist (auto.create.topics.enable).",
+            |s, v| {
+                s.kafka.auto_create_topics = boolean(v)?;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.num_partitions",
+            Kind::Count,
+            d.partitions_default.to_string(),
+            "Partitions of topics made without a number (num.partitions).",
+            |s, v| {
+                s.kafka.partitions_default = count(v, 1, broker::topic::PARTITIONS_MAX.into())? as u32;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.acks_all",
+            Kind::Text,
+            policy_text(d.acks_all).to_owned(),
+            "When acks=all is answered: 'sync' (on disk) or 'none' (with the operating system; synced soon).",
+            |s, v| {
+                s.kafka.acks_all = policy(v)?;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.acks_one",
+            Kind::Text,
+            policy_text(d.acks_one).to_owned(),
+            "When acks=1 is answered: 'sync' or 'none'.",
+            |s, v| {
+                s.kafka.acks_one = policy(v)?;
+                Ok(())
+            },
+        ),
+    ]
+}
+
+fn kafka_limits() -> Vec<Opt> {
+    let d = kafka::Settings::default();
+    vec![
+        option(
+            "kafka.request_bytes_max",
+            Kind::Bytes,
+            bytes_text(d.request_bytes_max as u64),
+            "The largest request (socket.request.max.bytes); a larger one closes the connection.",
+            |s, v| {
+                s.kafka.request_bytes_max = bytes(v, 64 << 10, 240 << 20)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.fetch_bytes_max",
+            Kind::Bytes,
+            bytes_text(d.fetch_bytes_max as u64),
+            "The most bytes of one fetch answer, whatever the client allows (fetch.max.bytes).",
+            |s, v| {
+                s.kafka.fetch_bytes_max = bytes(v, 1 << 20, 1 << 30)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.commit_metadata_bytes_max",
+            Kind::Bytes,
+            bytes_text(d.commit_metadata_bytes_max as u64),
+            "The longest note beside a committed offset (offset.metadata.max.bytes).",
+            |s, v| {
+                s.kafka.commit_metadata_bytes_max = bytes(v, 0, 1 << 20)? as usize;
+                Ok(())
+            },
+        ),
+    ]
+}
+
+fn host_and_port(text: &str) -> Result<(String, u16), String> {
+    let wrong = || format!("'{text}' is not HOST:PORT");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = port.parse().ok().filter(|port| *port > 0 && !host.is_empty()).ok_or_else(wrong)?;
+    Ok((host.to_owned(), port))
+}
+
+fn policy(text: &str) -> Result<SyncPolicy, String> {
+    match text {
+        "sync" => Ok(SyncPolicy::Sync),
+        "none" => Ok(SyncPolicy::None),
+        _ => Err(format!("'{text}' is not 'sync' or 'none'")),
+    }
+}
+
+fn policy_text(policy: SyncPolicy) -> &'static str {
+    match policy {
+        SyncPolicy::Sync => "sync",
+        SyncPolicy::None => "none",
+    }
 }
 
 fn amqp_options() -> Vec<Opt> {

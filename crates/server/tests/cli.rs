@@ -106,8 +106,7 @@ fn http_answers_in_order_and_refuses_with_the_right_status() {
         .replace("Content-Length: 14", "Content-Length: 15"),
     );
     let statuses: Vec<&str> = answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
-    let expected =
-        ["200 OK", "404 Not Found", "405 Method Not Allowed", "201 Created", "401 Unauthorized", "200 OK"];
+    let expected = ["200 OK", "404 Not Found", "405 Method Not Allowed", "201 Created", "401 Unauthorized", "200 OK"];
     assert_eq!(statuses, expected, "{answers}");
     assert!(answers.contains("Allow: GET, POST") && answers.contains("\"error\":\"not_found\""), "{answers}");
     for (request, status) in [

@@ -28,6 +28,8 @@ pub struct Settings {
     pub doors: BTreeMap<&'static str, Listen>,
     /// Storage's settings.
     pub storage: storage::Options,
+    /// The Kafka tongue's settings.
+    pub kafka: kafka::Settings,
     /// The AMQP tongue's limits.
     pub amqp: amqp::Config,
 }
@@ -41,6 +43,7 @@ impl Default for Settings {
             log: "info".into(),
             doors: BTreeMap::new(),
             storage: storage::Options::default(),
+            kafka: kafka::Settings::default(),
             amqp: amqp::Config::default(),
         }
     }
@@ -55,8 +58,6 @@ pub enum Kind {
     Count,
     /// A size: a number, or one with KiB, MiB or GiB.
     Bytes,
-    /// A time: a number with ms, s, m or h.
-    Duration,
     /// A path.
     Path,
     /// Where to listen.
@@ -73,7 +74,6 @@ impl Kind {
             Kind::Bool => "BOOL",
             Kind::Count => "COUNT",
             Kind::Bytes => "BYTES",
-            Kind::Duration => "TIME",
             Kind::Path => "PATH",
             Kind::Address => "ADDR",
             Kind::Text => "TEXT",

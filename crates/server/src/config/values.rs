@@ -1,7 +1,5 @@
 //! Values as people write them.
 
-use std::time::Duration;
-
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
 
 /// true or false.
@@ -34,44 +32,18 @@ pub fn bytes_text(bytes: u64) -> String {
     exact.map_or_else(|| bytes.to_string(), |(unit, scale)| format!("{}{unit}", bytes / scale))
 }
 
-/// A time: `500ms`, `3s`, `10m`, `1h`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a time like 500ms, 3s, 10m or 1h");
-    let (digits, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let scale = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
-    Ok(Duration::from_millis(number.checked_mul(scale).ok_or_else(wrong)?))
-}
-
-/// A time in its shortest exact form.
-pub fn duration_text(time: Duration) -> String {
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-    let exact = units.iter().find(|(_, scale)| ms >= *scale && ms.is_multiple_of(*scale));
-    exact.map_or_else(|| "0ms".to_owned(), |(unit, scale)| format!("{}{unit}", ms / scale))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read_as_they_are_written() {
+    fn sizes_are_read_as_they_are_written() {
         for text in ["0", "1", "1KiB", "1500", "128MiB", "1GiB"] {
             assert_eq!(bytes_text(bytes(text, 0, u64::MAX).unwrap()), text);
-        }
-        for text in ["0ms", "1ms", "3s", "90s", "10m", "1h"] {
-            assert_eq!(duration_text(duration(text).unwrap()), text);
         }
         for text in ["", "x", "1KB", "-1", "99999999999GiB", "1 2"] {
             assert!(bytes(text, 0, u64::MAX).is_err(), "{text}");
         }
-        assert!(bytes("1", 2, 3).is_err() && count("4", 2, 3).is_err() && duration("5").is_err());
+        assert!(bytes("1", 2, 3).is_err() && count("4", 2, 3).is_err());
     }
 }
