@@ -19,7 +19,7 @@ fn json(server: &Server, arguments: &[&str]) -> Value {
 fn topics_are_created_listed_described_and_deleted() {
     let folder = Folder::new();
     let server = Server::start(&folder.0);
-    let created = server.cli(&["topic", "create", "orders", "-p", "4", "-c", "retention.ms=1000"]);
+    let created = server.cli(&["topic", "create", "orders", "-p", "4", "-c", "max.message.bytes=1000"]);
     assert_eq!(text(&created.stdout), "topic 'orders' created\n", "{}", text(&created.stderr));
     let again = server.cli(&["topic", "create", "orders"]);
     assert_eq!(again.status.code(), Some(1));
@@ -28,10 +28,11 @@ fn topics_are_created_listed_described_and_deleted() {
     assert!(topics["topics"].as_array().unwrap().iter().any(|topic| topic["name"] == "orders"));
     let topic = json(&server, &["topic", "describe", "orders"]);
     assert_eq!(topic["partitions"].as_array().unwrap().len(), 4);
-    let retention = topic["config"].as_array().unwrap().iter().find(|entry| entry["name"] == "retention.ms").unwrap();
-    assert_eq!((&retention["value"], &retention["is_default"]), (&"1000".into(), &false.into()));
+    let setting =
+        topic["config"].as_array().unwrap().iter().find(|entry| entry["name"] == "max.message.bytes").unwrap();
+    assert_eq!((&setting["value"], &setting["is_default"]), (&"1000".into(), &false.into()));
     let table = text(&server.cli(&["topic", "describe", "orders"]).stdout);
-    assert!(table.contains("PARTITION") && table.contains("retention.ms"), "{table}");
+    assert!(table.contains("PARTITION") && table.contains("max.message.bytes"), "{table}");
     assert!(server.cli(&["topic", "delete", "orders"]).status.success());
     let missing = server.cli(&["topic", "describe", "orders"]);
     assert_eq!(missing.status.code(), Some(1));
@@ -100,10 +101,9 @@ fn http_answers_in_order_and_refuses_with_the_right_status() {
         &format!(
             "GET /api/v1/health HTTP/1.1\r\n\r\nGET /api/v1/nothing HTTP/1.1\r\n{guest}\r\n\
              PATCH /api/v1/topics HTTP/1.1\r\nContent-Length: 2\r\n{guest}\r\n{{}}\
-             POST /api/v1/topics HTTP/1.1\r\nContent-Length: 14\r\n{guest}\r\n{{\"name\": \"new\"}}\
+             POST /api/v1/topics HTTP/1.1\r\nContent-Length: 15\r\n{guest}\r\n{{\"name\": \"new\"}}\
              GET /api/v1/topics HTTP/1.1\r\n\r\nHEAD /metrics HTTP/1.1\r\n\r\n"
-        )
-        .replace("Content-Length: 14", "Content-Length: 15"),
+        ),
     );
     let statuses: Vec<&str> = answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
     let expected = ["200 OK", "404 Not Found", "405 Method Not Allowed", "201 Created", "401 Unauthorized", "200 OK"];
