@@ -98,9 +98,19 @@ impl World {
         World::on(SimDisk::new(), options())
     }
 
+    /// With formats of other tongues.
+    pub fn with_formats(others: Vec<Box<dyn model::Format>>) -> World {
+        World::of(SimDisk::new(), options(), others)
+    }
+
     pub fn on(disk: SimDisk, options: Options) -> World {
+        World::of(disk, options, Vec::new())
+    }
+
+    fn of(disk: SimDisk, options: Options, others: Vec<Box<dyn model::Format>>) -> World {
         let mut formats = Formats::default();
         formats.add(Box::new(AmqpFormat));
+        others.into_iter().for_each(|format| formats.add(format));
         let now = Now { mono: Mono(1_000_000_000), wall: Wall(1_700_000_000_000) };
         let broker = Broker::open(Arc::new(disk.clone()), options, formats, Box::new(NoLedger), now).unwrap();
         World { broker, disk, now, links: Vec::new(), jobs: true }
