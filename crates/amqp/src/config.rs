@@ -29,6 +29,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The same within what the protocol and our formats can hold.
+    #[must_use]
+    pub fn bounded(mut self) -> Config {
+        self.frame_bytes_max = self.frame_bytes_max.max(FRAME_BYTES_MIN);
+        self.message_bytes_max = self.message_bytes_max.min(MESSAGE_BYTES_CAP);
+        self
+    }
+}
+
 /// The smallest frame_max a client may ask for (the specification's own minimum).
 pub const FRAME_BYTES_MIN: u32 = 4096;
 
@@ -61,6 +71,12 @@ pub const CONFIRMS_WAITING_MAX: usize = 100_000;
 
 /// Bytes of replies held back for the disk on one channel beyond which nothing more is read.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// So many times the largest message is what the unfinished bodies on all channels of a connection may hold.
+pub const UNFINISHED_MESSAGES_MAX: u64 = 4;
+
+/// The largest `message_bytes_max` that can be set: RabbitMQ's own hard limit, well within a unit's 32-bit length.
+pub const MESSAGE_BYTES_CAP: u64 = 512 << 20;
 
 /// Scratch memory that a channel keeps between two messages.
 pub const SCRATCH_BYTES_KEPT: usize = 64 << 10;

@@ -8,6 +8,7 @@ use broker::{Broker, CallId, Cx, Peer, SessionId};
 use model::{Name, Now};
 
 use crate::channel::Channel;
+use crate::channel::assembly::Assembly;
 use crate::config::{Config, VHOST};
 use crate::errors::{MethodId, Refusal};
 use crate::wire::frame::put_method;
@@ -43,6 +44,8 @@ pub struct Conn {
     pub waiting: Vec<u16>,
     /// Publishes that wait for their confirm, on all channels.
     pub confirms_waiting: usize,
+    /// Bytes of bodies that are not complete yet, on all channels.
+    pub unfinished_bytes: u64,
     calls: u64,
     names: u64,
 }
@@ -79,6 +82,7 @@ impl Conn {
             getting: None,
             waiting: Vec::new(),
             confirms_waiting: 0,
+            unfinished_bytes: 0,
             calls: 0,
             names: 0,
         }
@@ -139,10 +143,17 @@ impl Conn {
         }
         self.settles.flush(self.peer.session, &self.consumers, broker);
         self.confirms_waiting -= channel.confirms.take().map_or(0, |confirms| confirms.waiting());
-        channel.assembly = crate::channel::assembly::Assembly::Idle;
+        self.finished(channel);
         channel.unit.shrink(0);
         if self.getting.as_ref().is_some_and(|getting| getting.channel == channel.number) {
             self.getting = None;
+        }
+    }
+
+    /// The body being put together on `channel` is complete, or given up.
+    pub fn finished(&mut self, channel: &mut Channel) {
+        if let Assembly::Body(content) = std::mem::replace(&mut channel.assembly, Assembly::Idle) {
+            self.unfinished_bytes -= content.body_bytes - content.left;
         }
     }
 

@@ -91,7 +91,11 @@ mod tests {
         #[test]
         fn random_tables_never_panic(
             fields in proptest::collection::vec(
-                ("[a-z]{0,3}", prop::sample::select(b"SIiDTFAlLsubBtdfxVz".to_vec()), prop::collection::vec(0u8..9, 0..12)),
+                (
+                    "[a-z]{0,3}",
+                    prop::sample::select(b"SIiDTFAlLsubBtdfxVz".to_vec()),
+                    prop::collection::vec(0u8..9, 0..12),
+                ),
                 0..6,
             )
         ) {

@@ -44,7 +44,7 @@ impl Amqp {
     /// With limits of one's own.
     #[must_use]
     pub fn new(config: Config) -> Amqp {
-        Amqp { config: Arc::new(config) }
+        Amqp { config: Arc::new(config.bounded()) }
     }
 }
 

@@ -436,6 +436,7 @@ impl AmqpSession {
         conn.waiting.clear();
         conn.getting = None;
         conn.confirms_waiting = 0;
+        conn.unfinished_bytes = 0;
         self.channels.clear();
         cx.broker.session_closed(conn.peer.session, cx.now);
     }

@@ -357,3 +357,47 @@ fn a_consumer_whose_socket_is_stuck_is_sent_a_bounded_amount() {
     assert_eq!(all.len(), 1_000, "and all once it moves again");
     assert!(all.iter().enumerate().all(|(number, content)| content.tag == number as u64 + 1));
 }
+
+#[test]
+fn unfinished_messages_of_a_connection_are_bounded_together() {
+    let mut world = World::new();
+    let at = world.client();
+    let body = vec![0; 16 << 20]; // its last frame has 1,032 bytes
+    let mut closed = None;
+    for channel in 2..8 {
+        let whole = publish(channel, ("", "q"), 0, TRANSIENT, &body);
+        let frames = world.ask(at, &[open_channel(channel), whole[..whole.len() - 1_032].to_vec()].concat());
+        closed = frames.iter().find(|got| got.method == (10, 50)).map(Got::code);
+        if closed.is_some() {
+            break;
+        }
+    }
+    assert_eq!(closed, Some(530));
+}
+
+#[test]
+fn a_full_disk_refuses_publishes_and_heals_alone() {
+    let mut world = World::new();
+    let at = client_with_queue(&mut world);
+    world.disk.set_capacity(0);
+    let body = vec![7; 100_000];
+    let mut refused = None;
+    for _ in 0..200 {
+        if let Some(got) = world.ask(at, &publish(1, ("", "q"), 0, TRANSIENT, &body)).first() {
+            refused = Some(got.close());
+            break;
+        }
+        world.pass(1_000);
+    }
+    let (code, text, method) = refused.expect("the disk is full");
+    assert_eq!((code, method), (506, (60, 40)), "{text}");
+    world.send(at, &[close_ok(1), open_channel(1), confirm(1)].concat());
+    world.take(at);
+    assert_eq!(confirms(&world.ask(at, &publish(1, ("", "q"), 0, PERSISTENT, &body))), [(120, 1, false)]);
+    assert_eq!(bodies(&world.ask(at, &get(1, "q", true))).len(), 1, "reads go on");
+    world.disk.set_capacity(1 << 40);
+    for _ in 0..10 {
+        world.pass(10_000);
+    }
+    assert_eq!(confirms(&world.ask(at, &publish(1, ("", "q"), 0, PERSISTENT, b"again"))), [(80, 2, false)]);
+}

@@ -8,7 +8,7 @@ use model::ByteReader;
 use super::{REPLY_TO, bit};
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
-use crate::config::{SCRATCH_BYTES_KEPT, VHOST};
+use crate::config::{SCRATCH_BYTES_KEPT, UNFINISHED_MESSAGES_MAX, VHOST};
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
 use crate::format::FORMAT;
@@ -90,11 +90,19 @@ pub fn body(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         return Err(Refusal::new(Code::FrameError, text).caused_by(PUBLISH));
     };
     call.ch.unit.body(payload);
-    content.left = left;
     if left == 0 {
+        call.conn.finished(call.ch);
         return publish(call, content);
     }
+    content.left = left;
     call.ch.assembly = Assembly::Body(content);
+    call.conn.unfinished_bytes += payload.len() as u64;
+    // One message at a time is what a connection can send anyway: only somebody who wants our memory needs more.
+    let bytes_max = call.conn.config.message_bytes_max.saturating_mul(UNFINISHED_MESSAGES_MAX);
+    if call.conn.unfinished_bytes > bytes_max {
+        let text = format!("unfinished messages on this connection hold more than {bytes_max} bytes");
+        return Err(Refusal::new(Code::NotAllowed, text).caused_by(PUBLISH));
+    }
     Ok(())
 }
 
