@@ -318,3 +318,14 @@ impl super::Body {
             }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_queue_is_small() {
+        // The promise is 1 KiB with its names, its log and its share of the tables.
+        assert!(size_of::<Queue>() + size_of::<Facts>() + size_of::<Track>() <= 512);
+    }
+}
