@@ -151,6 +151,65 @@ fn messages_on_a_cold_disk_are_waited_for_and_none_is_lost() {
 }
 
 #[test]
+fn a_get_waits_too_while_a_consumers_read_waits() {
+    for seed in 1..20 {
+        let mut rig = Rig::new();
+        rig.queue("q");
+        rig.publish_all("q", &["a", "b", "c"]);
+        let mut rig = rig.killed();
+        rig.disk.set_cache_misses(seed);
+        rig.consume(1, "q", 1);
+        rig.turn();
+        assert!(rig.get_all(2, "q").len() >= 2, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_message_taken_back_and_got_again_in_one_turn_must_be_settled() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a"]);
+    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 9 };
+    let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
+    rig.broker.end_turn(rig.now);
+    rig.broker.cancel(consumer);
+    assert_eq!(rig.seen_all(1, "q"), [first("a")]);
+    rig.settle_down();
+    assert_eq!(rig.depth("q"), (0, 1));
+}
+
+#[test]
+fn a_queues_own_log_shrinks_as_its_head_is_settled_and_goes_with_the_queue() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.publish_all("q", &["a", "b", "c", "d"]);
+    let got = keys(&rig.get_all(1, "q"));
+    rig.broker.settle(ME, &[got[0], got[1], got[3]], Settle::Ack);
+    rig.settle_down();
+    assert_eq!(rig.broker.bounds(got[0].log).unwrap().start, got[2].offset);
+    rig.broker.delete_queue(ME, "/", "q", false, false).unwrap();
+    rig.settle_down();
+    assert!(rig.broker.bounds(got[0].log).is_err());
+}
+
+#[test]
+fn a_long_backlog_is_handed_out_in_bounded_turns() {
+    const COUNT: usize = 20_000;
+    let mut rig = Rig::new();
+    rig.queue("q");
+    for n in 0..COUNT {
+        rig.publish_with("", "q", &n.to_string(), SyncPolicy::None).unwrap();
+    }
+    rig.settle_down();
+    let consumer = rig.consume(1, "q", u32::MAX);
+    rig.turn();
+    let first_turn = rig.deliveries(consumer).len();
+    assert!(first_turn < COUNT, "others must have their turn");
+    rig.settle_down();
+    assert_eq!(first_turn + rig.deliveries(consumer).len(), COUNT);
+}
+
+#[test]
 fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_session() {
     let mut rig = Rig::new();
     let mine = QueueSpec { exclusive: true, durable: true, ..spec("mine") };

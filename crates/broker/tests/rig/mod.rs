@@ -246,7 +246,10 @@ impl Rig {
         loop {
             match self.broker.get(SessionId(session), CallId(7), "/", queue, false, ONE).unwrap() {
                 Got::Message(delivery, _) => all.push(delivery),
-                Got::Empty => return all,
+                Got::Empty => {
+                    assert_eq!(self.broker.queue(SessionId(session), "/", queue).unwrap().ready, 0);
+                    return all;
+                }
                 Got::Pending => {
                     self.settle_down();
                     let told = self.inbox.iter().any(|(_, event)| matches!(event, Event::GetReady(CallId(7))));
