@@ -1,5 +1,5 @@
-//! What all parts stand on: storage, the catalog, the logs with their watermarks, events, formats. Groups and queues are
-//! handed this and never the [`crate::Broker`] that owns them.
+//! What all parts stand on: storage, the catalog, the logs with their watermarks, events, formats. Groups and queues
+//! are handed this and never the [`crate::Broker`] that owns them.
 
 use std::sync::Arc;
 use std::time::Duration;

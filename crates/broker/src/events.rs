@@ -1,4 +1,4 @@
-//! Events on their way to sessions, oldest first. The parts push, the driver pops through [`crate::Broker::next_event`].
+//! Events on their way to sessions, oldest first. The parts push, the driver pops by [`crate::Broker::next_event`].
 
 use std::collections::VecDeque;
 

@@ -149,7 +149,7 @@ impl Core {
                         continue;
                     }
                     Err(why @ StorageError::Damaged { .. }) => {
-                        tracing::error!(%why, %log, "part of the offsets topic cannot be read: its rest is passed over");
+                        tracing::error!(%why, %log, "part of the offsets topic is damaged: its rest is passed over");
                         break;
                     }
                     Err(why) => return Err(why.into()),

@@ -36,7 +36,7 @@ impl Broker {
     /// Reads a log up to its watermark. `call` is named by [`Event::Readable`] when the disk had to be waited for.
     ///
     /// # Errors
-    /// [`BrokerError::UnknownPartition`], [`BrokerError::OutOfRange`], [`BrokerError::Storage`] when the bytes are damaged.
+    /// [`BrokerError::UnknownPartition`], [`BrokerError::OutOfRange`], [`BrokerError::Storage`] when damaged.
     pub fn fetch(
         &mut self,
         session: SessionId,

@@ -40,8 +40,8 @@ impl Watermark {
         self.visible
     }
 
-    /// Messages up to `end` were appended in turn `lsn`. True when this entry is to be asked for again as one that waits
-    /// for `policy`; false when an earlier one of the same turn and policy does already.
+    /// Messages up to `end` were appended in turn `lsn`. True when this entry is to be asked for again as one that
+    /// waits for `policy`; false when an earlier one of the same turn and policy does already.
     pub(crate) fn appended(&mut self, end: Offset, lsn: Lsn, policy: SyncPolicy) -> bool {
         if let Some(last) = self.waiting.back_mut().filter(|last| last.lsn == lsn) {
             // Appends of one turn become one extent, which is served whole or not at all: the strictest policy rules.

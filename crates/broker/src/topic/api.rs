@@ -9,8 +9,8 @@ impl Broker {
     /// Makes a topic. The answer is held back until synced up to the [`Lsn`].
     ///
     /// # Errors
-    /// [`BrokerError::Exists`], [`BrokerError::InvalidPartitions`], [`BrokerError::InvalidConfig`], [`BrokerError::Invalid`],
-    /// [`BrokerError::Storage`].
+    /// [`BrokerError::Exists`], [`BrokerError::InvalidPartitions`], [`BrokerError::InvalidConfig`],
+    /// [`BrokerError::Invalid`], [`BrokerError::Storage`].
     pub fn create_topic(&mut self, topic: &NewTopic, now: Now) -> Result<(TopicInfo, Lsn), BrokerError> {
         self.core.now = now;
         let (partitions, config) = self.core.check_topic(topic)?;

@@ -23,7 +23,7 @@ pub struct Queue {
     pub auto_delete: bool,
     /// Belongs to one connection and goes with it. Never stored: exclusive queues live in memory only.
     pub exclusive: bool,
-    /// Arguments it was declared with, as (name, typed JSON value), for the rule that a second declaration must be equal.
+    /// Arguments it was declared with, as (name, typed JSON value): a second declaration must be equal.
     pub arguments: BTreeMap<String, serde_json::Value>,
 }
 
