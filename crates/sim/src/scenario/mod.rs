@@ -1,0 +1,3 @@
+//! What happens to a world, told by a seed.
+
+pub mod crash;
