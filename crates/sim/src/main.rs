@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let times: u64 = args.next().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     let first: u64 = args.next().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let (kafka, amqp) = (kafka::Kafka::default(), amqp::Amqp::default());
+    let (kafka, amqp) = (kafka::KafkaTongue::default(), amqp::Amqp::default());
     let mut acknowledged = 0;
     for seed in first..first + times {
         match crash::run(seed, End::Power, Tongues { kafka: &kafka, amqp: &amqp }) {

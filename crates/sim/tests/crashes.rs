@@ -4,7 +4,7 @@ use sim::ledger::End;
 use sim::scenario::crash::{self, Tongues};
 
 fn run(end: End, seeds: std::ops::Range<u64>) {
-    let (kafka, amqp) = (kafka::Kafka::default(), amqp::Amqp::default());
+    let (kafka, amqp) = (kafka::KafkaTongue::default(), amqp::Amqp::default());
     let mut acknowledged = 0;
     for seed in seeds {
         let report = crash::run(seed, end, Tongues { kafka: &kafka, amqp: &amqp });
@@ -21,4 +21,12 @@ fn acknowledged_messages_survive_power_cuts() {
 #[test]
 fn acknowledged_messages_survive_kills() {
     run(End::Kill, 0..100);
+}
+
+#[test]
+fn the_checker_finds_what_a_broker_loses_that_answers_before_the_sync() {
+    let settings = kafka::Settings { acks_all: broker::SyncPolicy::None, ..kafka::Settings::default() };
+    let (kafka, amqp) = (kafka::KafkaTongue::new(settings), amqp::Amqp::default());
+    let caught = (0..50).any(|seed| crash::run(seed, End::Power, Tongues { kafka: &kafka, amqp: &amqp }).is_err());
+    assert!(caught, "50 power cuts and not one loss noticed: the scenario tests nothing");
 }

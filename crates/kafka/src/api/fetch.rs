@@ -113,6 +113,8 @@ pub(crate) struct Plan {
     /// Set once the client's own time is over and only a cold read is waited for.
     is_overdue: bool,
     is_watching: bool,
+    /// Set once even the wait for the cold read is over.
+    has_given_up: bool,
     min_bytes: usize,
     max_bytes: usize,
     topics: Vec<PlanTopic>,
@@ -143,6 +145,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         call: asker.calls.next(),
         is_overdue: wait.is_zero(),
         is_watching: false,
+        has_given_up: false,
         min_bytes: bytes_of(request.min_bytes),
         max_bytes: bytes_of(request.max_bytes).min(asker.settings.fetch_bytes_max),
         topics: request.topics.iter().map(|topic| plan_topic(asker, cx, topic)).collect(),
@@ -182,7 +185,7 @@ pub(crate) fn resume(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan: 
     if is_overdue {
         if plan.is_overdue {
             // Even the cold read has had its time.
-            plan.min_bytes = 0;
+            plan.has_given_up = true;
         }
         plan.is_overdue = true;
     }
@@ -209,8 +212,10 @@ fn attempt(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan: Box<Plan>)
         topics.push((topic, partitions));
     }
     let nothing_to_wait_for = found.has_error || found.watched.is_empty() && !found.pending;
-    let cold = found.pending && found.bytes == 0;
-    if nothing_to_wait_for || found.bytes >= plan.min_bytes || (plan.is_overdue && !cold) {
+    // An empty answer would be a lie while the disk is still asked, even to a reader that does not want to wait.
+    let cold = found.pending && found.bytes == 0 && !plan.has_given_up;
+    let enough = found.bytes >= plan.min_bytes || plan.is_overdue;
+    if nothing_to_wait_for || (enough && !cold) {
         let topics = topics.into_iter().map(|(topic, partitions)| FetchedTopic {
             topic: Text::Borrowed(&topic.name),
             topic_id: topic.id,
