@@ -194,7 +194,7 @@ fn a_queues_own_log_shrinks_as_its_head_is_settled_and_goes_with_the_queue() {
 
 #[test]
 fn a_long_backlog_is_handed_out_in_bounded_turns() {
-    const COUNT: usize = 20_000;
+    const COUNT: usize = 40_000;
     let mut rig = Rig::new();
     rig.queue("q");
     for n in 0..COUNT {
