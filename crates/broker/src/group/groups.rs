@@ -9,7 +9,7 @@ use bytes::Bytes;
 use model::{Mono, Name, Now};
 
 use super::desk::{Call, Desk, Effects};
-use super::group::Group;
+use super::state::Group;
 use super::timers::What;
 use super::{GroupError, GroupInfo, GroupOptions, GroupState, JoinRequest, LedgerEntry, MemberRef, OffsetCommit};
 use crate::{CallId, SessionId};
@@ -196,10 +196,10 @@ impl Groups {
     /// Records could not be stored: what they say was told to nobody.
     pub(crate) fn store_failed(&mut self, entries: &[LedgerEntry]) {
         for entry in entries {
-            if let LedgerEntry::Group { group, snapshot: Some(_) } = entry {
-                if let Some(group) = self.by_name.get_mut(group) {
-                    group.store_failed(&mut self.desk);
-                }
+            if let LedgerEntry::Group { group, snapshot: Some(_) } = entry
+                && let Some(group) = self.by_name.get_mut(group)
+            {
+                group.store_failed(&mut self.desk);
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::mem;
 
 use super::desk::{Answer, Call, Desk};
-use super::group::Group;
 use super::member::{Member, each_once};
+use super::state::Group;
 use super::timers::What;
 use super::{GroupError, GroupState, JoinRequest, Joined};
 

@@ -1,8 +1,8 @@
 //! A group and the records that the ledger keeps of it.
 
 use super::desk::Desk;
-use super::group::Group;
 use super::member::Member;
+use super::state::Group;
 use super::{GroupState, LedgerEntry};
 
 impl Group {

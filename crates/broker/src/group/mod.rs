@@ -3,7 +3,6 @@
 mod api;
 mod coordinator;
 mod desk;
-mod group;
 mod groups;
 mod join;
 mod ledger;
@@ -12,6 +11,7 @@ mod offsets;
 mod options;
 mod presence;
 mod rebalance;
+mod state;
 mod sync;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::{Name, Wall};
 
 use super::desk::Desk;
-use super::group::Group;
+use super::state::Group;
 use super::{Committed, GroupError, GroupState, LedgerEntry, MemberRef};
 
 /// Committed offsets by topic and partition.

@@ -1,7 +1,7 @@
 //! Members that say they are there, that go, or that fall silent; connections that close.
 
 use super::desk::{Call, Desk};
-use super::group::Group;
+use super::state::Group;
 use super::timers::What;
 use super::{GroupError, GroupState, MemberRef};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::desk::{Answer, Desk};
-use super::group::{Gathering, Group};
+use super::state::{Gathering, Group};
 use super::timers::What;
 use super::{GroupError, GroupState};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::desk::{Answer, Call, Desk};
-use super::group::Group;
+use super::state::Group;
 use super::{GroupError, GroupState, MemberRef, Synced};
 
 impl Group {
@@ -27,10 +27,9 @@ impl Group {
             self.has_synced(number, desk);
             return;
         }
-        if let Some(member) = self.members.get_mut(&number) {
-            if let Some(older) = member.sync_call.replace(call) {
-                desk.refuse_sync(older, GroupError::Rebalancing);
-            }
+        let before = self.members.get_mut(&number).and_then(|member| member.sync_call.replace(call));
+        if let Some(older) = before {
+            desk.refuse_sync(older, GroupError::Rebalancing);
         }
         desk.park(call, &self.name, number);
         self.has_synced(number, desk);
