@@ -135,12 +135,11 @@ impl Settings {
 
 /// What topics get when they do not say otherwise, under the names of the broker's own settings.
 const LOG_DEFAULTS: &[(&str, &str, ValueKind, &str)] = &[
-    ("log.cleanup.policy", "delete", ValueKind::List, "How old messages go: delete, compact or both."),
+    ("log.cleanup.policy", "delete", ValueKind::List, "What becomes of old messages."),
     ("log.cleaner.delete.retention.ms", "86400000", ValueKind::Long, "How long tombstones are kept."),
     ("log.message.timestamp.type", "CreateTime", ValueKind::Text, "Whose time messages carry."),
-    ("log.retention.bytes", "-1", ValueKind::Long, "Bytes a partition keeps; -1 for all."),
-    ("log.retention.hours", "168", ValueKind::Int, "Hours a message is kept."),
-    ("log.retention.ms", "604800000", ValueKind::Long, "Milliseconds a message is kept."),
-    ("log.segment.bytes", "1073741824", ValueKind::Int, "Bytes of a segment."),
+    ("log.retention.bytes", "-1", ValueKind::Long, "Bytes a partition keeps; -1: all."),
+    ("log.retention.ms", "-1", ValueKind::Long, "How long messages are kept; -1: for ever."),
+    ("log.segment.bytes", "1073741824", ValueKind::Int, "How large a segment gets."),
     ("message.max.bytes", "1048588", ValueKind::Int, "Largest record batch."),
 ];

@@ -9,7 +9,7 @@ mod neutral;
 mod records;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};

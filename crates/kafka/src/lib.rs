@@ -14,9 +14,6 @@ mod pending;
 mod session;
 mod wire;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use broker::group::LedgerCodec;

@@ -118,6 +118,13 @@ macro_rules! messages {
             }
         }
 
+        #[cfg(test)]
+        impl $(<$lt>)? $crate::wire::sample::Sample for $name $(<$lt>)? {
+            fn sample(random: &mut $crate::wire::sample::Random) -> Self {
+                $name { $($field: $crate::wire::sample::Sample::sample(random),)* }
+            }
+        }
+
         impl<'a> $crate::wire::Wire<'a> for messages!(@name $name $(<$lt>)?) {
             const BYTES_MIN: usize = {
                 let sum = 0 $(+ if messages!(@always $lo $(- $hi)? $(tag $tag)?) {
@@ -182,5 +189,7 @@ macro_rules! messages {
 }
 pub(crate) use messages;
 
+#[cfg(test)]
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
