@@ -89,7 +89,7 @@ fn neutral(unit: &Unit<'_>, owner: &Bytes) -> Result<Message, FormatError> {
     // Through the default exchange the routing key is an address, not a key that readers would order by.
     let named = !unit.exchange.is_empty();
     Ok(Message {
-        key: named.then(|| Bytes::copy_from_slice(unit.key.as_bytes())),
+        key: (named && !unit.key.is_empty()).then(|| Bytes::copy_from_slice(unit.key.as_bytes())),
         value: Some(owner.slice_ref(unit.body)),
         created: Some(unit.created(&props)),
         headers,

@@ -139,3 +139,22 @@ fn what_is_published_to_a_shared_topic_reaches_every_queue_over_it() {
         assert_eq!(bodies(&world.ask(at, &get(1, queue, true))), ["both"]);
     }
 }
+
+#[test]
+fn a_topic_answers_as_an_exchange_of_its_name() {
+    let mut world = world_with_topic(3);
+    let at = world.client();
+    assert_eq!(world.one(at, &declare_exchange(1, "t", "direct", PASSIVE)).method, (40, 11));
+    world.send(at, &[declare_with(1, "q", DURABLE, &x_topic("t")), confirm(1)].concat());
+    world.take(at);
+    for key in ["order-1", "order-2", "abc", "order-1"] {
+        let frames = world.ask(at, &publish(1, ("t", key), 1, PERSISTENT, key.as_bytes()));
+        assert_eq!(frames[0].method, (60, 80), "{frames:?}");
+    }
+    let mut got = Vec::new();
+    while let [content] = contents(&world.ask(at, &get(1, "q", true))).as_slice() {
+        got.push(String::from_utf8(content.body.clone()).unwrap());
+    }
+    got.sort();
+    assert_eq!(got, ["abc", "order-1", "order-1", "order-2"]);
+}

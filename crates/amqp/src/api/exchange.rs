@@ -45,7 +45,8 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     let found = call.cx.broker.exchange(&call.conn.tenant, &exchange);
     if passive {
-        if found.is_none() {
+        // A topic answers as an exchange of its own name.
+        if found.is_none() && call.cx.broker.topic(&call.conn.tenant, &exchange).is_none() {
             return Err(Refusal::missing("exchange", &exchange));
         }
     } else {

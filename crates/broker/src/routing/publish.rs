@@ -4,6 +4,7 @@
 use model::{Now, Stamp};
 use storage::{Append, Batch, Lsn, SyncPolicy, Target};
 
+use super::partitioner::partition_of;
 use super::{PublishRequest, Published};
 use crate::BrokerError;
 use crate::core::Core;
@@ -47,7 +48,7 @@ impl Queues {
             match self.exchanges.get(request.tenant, request.exchange) {
                 Some(exchange) => (exchange.route(request.key), Some(request.key)),
                 None if self.exchanges.is_builtin(request.exchange) => (&[] as &[u64], None), // nothing was ever bound
-                None => return Err(BrokerError::Missing { kind: "exchange", name: request.exchange.to_owned() }),
+                None => return to_topic(core, request, targets),
             }
         };
         let (mut count, mut durable) = (0, false);
@@ -64,6 +65,20 @@ impl Queues {
         }
         Ok((count, durable))
     }
+}
+
+/// A topic answers as an exchange of its own name unless one is declared: the key picks the partition.
+fn to_topic(core: &Core, request: &PublishRequest<'_>, targets: &mut Vec<Target>) -> Result<(u32, bool), BrokerError> {
+    let topic = core.topics.get(request.tenant, request.exchange).filter(|topic| !topic.internal);
+    let Some(topic) = topic else {
+        return Err(BrokerError::Missing { kind: "exchange", name: request.exchange.to_owned() });
+    };
+    let at = partition_of(request.key.as_bytes(), topic.partitions.len());
+    let log = topic.partitions.get(at).copied();
+    if let Some((log, first)) = log.and_then(|log| Some((log, core.partitions.next_offset(log)?))) {
+        targets.push(Target { log, first });
+    }
+    Ok((targets.len() as u32, true))
 }
 
 fn store(
