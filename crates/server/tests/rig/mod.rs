@@ -1,6 +1,8 @@
 //! A driver on a simulated disk with a toy tongue of lines, listening on a free port of this machine.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+pub mod raw_kafka;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -157,6 +159,31 @@ impl Session for ToySession {
     fn awaits_progress(&self) -> bool {
         !self.held.is_empty()
     }
+}
+
+/// A server of these tongues, the first door of each on a free port; where they listen. It ends with the process.
+pub fn start(tongues: Vec<Box<dyn Tongue>>) -> Vec<SocketAddr> {
+    let (mut formats, clock) = (Formats::default(), SystemClock::default());
+    tongues.iter().filter_map(|tongue| tongue.format()).for_each(|format| formats.add(format));
+    let ledger = tongues.iter().find_map(|tongue| tongue.ledger()).unwrap();
+    let broker = Broker::open(Arc::new(SimDisk::new()), options(), formats, ledger, clock.now()).unwrap();
+    let names: Vec<&'static str> = tongues.iter().map(|tongue| tongue.doors()[0].name).collect();
+    let plan = |(tongue, name): (usize, &&'static str)| DoorPlan { name, tongue, listen: Listen::Localhost(0) };
+    let plans: Vec<DoorPlan> = names.iter().enumerate().map(plan).collect();
+    let listeners = listeners::open(&plans).unwrap();
+    let address = |door| listeners.iter().find(|listener| listener.door == door).unwrap().address;
+    let addresses = (0..plans.len()).map(address).collect();
+    let counters = Arc::new(Counters::new(names));
+    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters };
+    let mut driver = Driver::new(parts).unwrap();
+    std::thread::spawn(move || driver.run());
+    addresses
+}
+
+fn options() -> Options {
+    let storage =
+        storage::Options { journal_file_bytes: 1 << 20, reserve_bytes: 64 << 10, ..storage::Options::default() };
+    Options { storage, ..Options::default() }
 }
 
 /// A running driver.
