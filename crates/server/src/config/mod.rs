@@ -28,6 +28,8 @@ pub struct Settings {
     pub doors: BTreeMap<&'static str, Listen>,
     /// Storage's settings.
     pub storage: storage::Options,
+    /// Consumer groups' settings.
+    pub groups: broker::group::GroupOptions,
     /// The Kafka tongue's settings.
     pub kafka: kafka::Settings,
     /// The AMQP tongue's limits.
@@ -43,6 +45,7 @@ impl Default for Settings {
             log: "info".into(),
             doors: BTreeMap::new(),
             storage: storage::Options::default(),
+            groups: broker::group::GroupOptions::default(),
             kafka: kafka::Settings::default(),
             amqp: amqp::Config::default(),
         }
@@ -58,6 +61,8 @@ pub enum Kind {
     Count,
     /// A size: a number, or one with KiB, MiB or GiB.
     Bytes,
+    /// A time: a number with ms, s, m, h or d.
+    Duration,
     /// A path.
     Path,
     /// Where to listen.
@@ -74,6 +79,7 @@ impl Kind {
             Kind::Bool => "BOOL",
             Kind::Count => "COUNT",
             Kind::Bytes => "BYTES",
+            Kind::Duration => "TIME",
             Kind::Path => "PATH",
             Kind::Address => "ADDR",
             Kind::Text => "TEXT",

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use super::values::{boolean, bytes, bytes_text, count};
+use super::values::{boolean, bytes, bytes_text, count, duration, duration_text};
 use super::{Kind, Opt, Settings};
 use crate::tongues;
 
@@ -16,6 +17,7 @@ pub fn table() -> &'static [Opt] {
         all.extend(doors());
         all.extend(journal());
         all.extend(caches());
+        all.extend(groups());
         all.extend(tongues::options());
         all
     })
@@ -160,6 +162,64 @@ fn caches() -> Vec<Opt> {
             "Free space kept on the volume: beyond, writes are refused while reads, acks and deletes go on.",
             |s, v| {
                 s.storage.reserve_bytes = bytes(v, 0, 1 << 50)?;
+                Ok(())
+            },
+        ),
+    ]
+}
+
+fn groups() -> Vec<Opt> {
+    let d = broker::group::GroupOptions::default();
+    let second = Duration::from_secs(1);
+    let day = second * 86_400;
+    vec![
+        option(
+            "groups.initial_rebalance_delay",
+            Kind::Duration,
+            duration_text(d.initial_rebalance_delay),
+            "How long an empty group waits for more members after its first (group.initial.rebalance.delay.ms).",
+            move |s, v| {
+                s.groups.initial_rebalance_delay = duration(v, Duration::ZERO, second * 600)?;
+                Ok(())
+            },
+        ),
+        option(
+            "groups.session_timeout_min",
+            Kind::Duration,
+            duration_text(d.session_timeout_min),
+            "The shortest session time-out a member may ask for (group.min.session.timeout.ms).",
+            move |s, v| {
+                s.groups.session_timeout_min = duration(v, Duration::from_millis(1), day)?;
+                Ok(())
+            },
+        ),
+        option(
+            "groups.session_timeout_max",
+            Kind::Duration,
+            duration_text(d.session_timeout_max),
+            "The longest session time-out a member may ask for (group.max.session.timeout.ms).",
+            move |s, v| {
+                s.groups.session_timeout_max = duration(v, Duration::from_millis(1), day)?;
+                Ok(())
+            },
+        ),
+        option(
+            "groups.members_max",
+            Kind::Count,
+            d.members_max.to_string(),
+            "The most members a group may have (group.max.size).",
+            |s, v| {
+                s.groups.members_max = count(v, 1, 1_000_000)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "groups.offsets_retention",
+            Kind::Duration,
+            duration_text(d.offsets_retention),
+            "How long offsets are kept in a group without members (offsets.retention.minutes).",
+            move |s, v| {
+                s.groups.offsets_retention = duration(v, second, day * 36_500)?;
                 Ok(())
             },
         ),
