@@ -3,6 +3,7 @@
 //! The headline is CPU seconds of the broker process per million messages, since wall time on a shared machine says
 //! more about the neighbours. Every run's raw line is printed; `docs/benchmarks.md` keeps them.
 
+mod kill;
 mod procfs;
 mod produce;
 mod startup;
@@ -28,12 +29,15 @@ enum Row {
     P1(produce::Args),
     /// P12: from an empty folder to ready and to the first acknowledged record; memory and CPU when idle.
     P12(startup::Args),
+    /// The kill judge: kills the broker under load and reads back all that was acknowledged.
+    Kill(kill::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().row {
         Row::P1(args) => produce::run(&args),
         Row::P12(args) => startup::run(&args),
+        Row::Kill(args) => kill::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
