@@ -145,11 +145,12 @@ impl SimDisk {
     pub fn crash(&self, seed: u64) -> SimDisk {
         let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
         let world = self.world();
-        let names = surviving_names(&world, &mut random);
-        let mut inodes: Vec<Inode> = world.inodes.iter().map(|inode| inode.after_crash(&mut random)).collect();
-        for (at, inode) in inodes.iter_mut().enumerate() {
-            if !names.values().any(|named| *named == at) {
-                *inode = Inode::default();
+        let mut names = surviving_names(&world, &mut random);
+        let mut inodes: Vec<Inode> = Vec::new();
+        for named in names.values_mut() {
+            if let Some(inode) = world.inodes.get(*named) {
+                inodes.push(inode.after_crash(&mut random));
+                *named = inodes.len() - 1;
             }
         }
         SimDisk::of(World {

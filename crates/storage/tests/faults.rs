@@ -14,7 +14,7 @@ use storage::{Lsn, Owner, SimDisk, Storage, StorageError, SyncPolicy};
 fn turn(pair: &mut Pair, n: u64) -> Result<(), StorageError> {
     let content = |bytes: usize| vec![n as u8; bytes];
     let log = n % 5;
-    pair.commit(&[Change::Put(vec![(log, 0)], vec![content(20), content(3000)], n as i64)], SyncPolicy::Sync)?;
+    pair.commit(&[Change::Put(vec![(log, 0)], vec![content(20), content(11_000)], n as i64)], SyncPolicy::Sync)?;
     pair.commit(
         &[
             Change::Put(vec![(log, 0), (6, n % 3)], vec![content(700)], n as i64),
@@ -36,7 +36,7 @@ fn turn(pair: &mut Pair, n: u64) -> Result<(), StorageError> {
     Ok(())
 }
 
-const TURNS: u64 = 60;
+const TURNS: u64 = 26;
 
 fn calls_of_the_life() -> u64 {
     let mut pair = Pair::new();
@@ -144,7 +144,7 @@ fn a_thousand_power_cuts_lose_nothing_synced() {
             let n = seed + n;
             let content = vec![n as u8; (n * 37 % 900) as usize];
             let policy = if n % 3 == 0 { SyncPolicy::Sync } else { SyncPolicy::None };
-            pair.commit(&[Change::Put(vec![(n % 4, 0)], vec![content], 0), Change::Trim(n % 4, n / 8)], policy).unwrap();
+            pair.commit(&[Change::Put(vec![(n % 4, 0)], vec![content], 0), Change::Trim(n % 4, (n / 4).saturating_sub(12))], policy).unwrap();
             pair.storage.flush().unwrap();
             // Half of the cuts come while a job is running.
             if seed % 2 == 0 {

@@ -69,6 +69,7 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
         first_seqs: Vec::new(),
         seq_next: expected.max(window.durable + 1),
         number_next: window.number_next,
+        go_on_at: None,
     };
     let mut last = None;
     for found in &window.found[..good] {
@@ -77,6 +78,10 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
             start.files.push(Arc::clone(&window.files[found.file]));
             start.first_seqs.push(found.header.seq);
         }
+    }
+    // Behind a whole end the last file goes on; behind damage a new one is begun.
+    if damage.is_empty() {
+        start.go_on_at = window.found[..good].last().map(|found| found.header.end());
     }
     Ok(Outcome { start, damage, torn_bytes })
 }

@@ -65,26 +65,38 @@ pub(crate) struct Start {
     pub(crate) first_seqs: Vec<u64>,
     pub(crate) seq_next: u64,
     pub(crate) number_next: u32,
+    /// Where the last file goes on, if it may.
+    pub(crate) go_on_at: Option<u64>,
 }
 
 impl Writer {
-    /// Goes on in a new file, which is made ready here. If the volume is full, that is tried again when it is needed.
+    /// Goes on in the last file, or in a new one which is made ready here. If the volume is full, that is tried again
+    /// when it is needed.
     ///
     /// # Errors
     /// The disk's, when the file cannot be made for another reason.
     pub(crate) fn new(disk: Arc<dyn Disk>, options: &Options, start: Start) -> io::Result<Writer> {
-        let (file_bytes, number) = (options.journal_file_bytes, start.number_next);
-        let reserved = match prepare(&*disk, number, None, file_bytes) {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => None,
-            Err(error) => return Err(error),
-        };
+        let (file_bytes, mut number_next) = (options.journal_file_bytes, start.number_next);
+        let mut at = file_bytes;
+        let mut reserved = None;
+        match (start.files.last(), start.go_on_at) {
+            // Not if it was made when files had another size.
+            (Some(last), Some(go_on_at)) if last.handle.len()? == file_bytes => at = go_on_at,
+            _ => {
+                match prepare(&*disk, number_next, None, file_bytes) {
+                    Ok(file) => reserved = Some(file),
+                    Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                    Err(error) => return Err(error),
+                }
+                number_next += 1;
+            }
+        }
         Ok(Writer {
             disk,
             file_bytes,
             files: start.files,
             first_seqs: start.first_seqs,
-            at: file_bytes,
+            at,
             entry: Entry::default(),
             building: false,
             end_file: false,
@@ -97,7 +109,7 @@ impl Writer {
             reserved,
             preparing: false,
             prepare_again_seq: 0,
-            number_next: number + 1,
+            number_next,
             spares: Vec::new(),
             size_hint: 0,
         })

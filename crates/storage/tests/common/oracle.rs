@@ -16,7 +16,7 @@ pub struct ModelLog {
     pub start: u64,
     pub end: u64,
     /// By offset: content, and the greatest time of the append it came with.
-    pub messages: BTreeMap<u64, (Vec<u8>, i64)>,
+    pub messages: BTreeMap<u64, (Arc<Vec<u8>>, i64)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,11 +40,12 @@ impl Model {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Put(targets, contents, time) => {
+                let contents: Vec<_> = contents.iter().map(|content| Arc::new(content.clone())).collect();
                 for (log, gap) in targets {
                     let log = self.logs.entry(*log).or_default();
                     let first = log.end + gap;
                     for (n, content) in contents.iter().enumerate() {
-                        log.messages.insert(first + n as u64, (content.clone(), *time));
+                        log.messages.insert(first + n as u64, (Arc::clone(content), *time));
                     }
                     log.end = first + contents.len() as u64;
                 }
@@ -137,7 +138,7 @@ pub fn observe_logs(storage: &mut Storage, logs: impl Iterator<Item = u64>) -> M
     let mut seen = Model::default();
     for log in logs {
         let LogRange { start, end } = storage.range(LogId(log)).unwrap();
-        let messages = read_all(storage, log).into_iter().map(|(offset, content)| (offset, (content, 0))).collect();
+        let messages = read_all(storage, log).into_iter().map(|(offset, content)| (offset, (Arc::new(content), 0))).collect();
         seen.logs.insert(log, ModelLog { start: start.0, end: end.0, messages });
     }
     seen
