@@ -148,6 +148,23 @@ impl Storage {
         }
     }
 
+    /// After [`StorageError::Damaged`] at `from`: the next offset that may be readable (or damaged in its turn), so that
+    /// a reader can pass over what is lost.
+    #[must_use]
+    pub fn after_damage(&mut self, log: LogId, from: Offset) -> Offset {
+        let Some(found) = self.index.get(log) else { return from };
+        let next = match found.run_at(from) {
+            None => found.window.get(found.window_at(from)).map(|extent| extent.last().plus(1)),
+            Some(run) => {
+                let footer = self.segments.get(run.segment).map(|segment| Arc::clone(&segment.footer));
+                let blocks = footer.as_ref().and_then(|footer| footer.run(log));
+                let next = blocks.and_then(|blocks| blocks.blocks.iter().find(|block| block.first > from));
+                Some(next.map_or(run.last.plus(1), |block| block.first))
+            }
+        };
+        next.unwrap_or(from).max(from.plus(1))
+    }
+
     /// The first extent of `log` that holds a message whose time is not before `time`.
     ///
     /// # Errors

@@ -94,8 +94,11 @@ fn death_at_every_call_loses_nothing_promised() {
         for seed in 0..3 {
             let Some(mut pair) = live_with_fault(at, Fault::Death) else { continue };
             let progress = pair.storage.progress();
-            let (disk, promised) =
-                if seed == 0 { (pair.disk.kill(), progress.written) } else { (pair.disk.crash(seed * at), progress.synced) };
+            let (disk, promised) = if seed == 0 {
+                (pair.disk.kill(), progress.written)
+            } else {
+                (pair.disk.crash(seed * at), progress.synced)
+            };
             stop_and_go_on(&mut pair, disk, promised);
         }
     }
@@ -144,7 +147,11 @@ fn a_thousand_power_cuts_lose_nothing_synced() {
             let n = seed + n;
             let content = vec![n as u8; (n * 37 % 900) as usize];
             let policy = if n % 3 == 0 { SyncPolicy::Sync } else { SyncPolicy::None };
-            pair.commit(&[Change::Put(vec![(n % 4, 0)], vec![content], 0), Change::Trim(n % 4, (n / 4).saturating_sub(12))], policy).unwrap();
+            pair.commit(
+                &[Change::Put(vec![(n % 4, 0)], vec![content], 0), Change::Trim(n % 4, (n / 4).saturating_sub(12))],
+                policy,
+            )
+            .unwrap();
             pair.storage.flush().unwrap();
             // Half of the cuts come while a job is running.
             if seed % 2 == 0 {

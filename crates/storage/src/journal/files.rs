@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::frame::{FileHeader, Generation, JOURNAL, file_name};
+use super::frame::{FILE_HEADER_BYTES, FileHeader, Generation, HEADER_COPY_AT, JOURNAL, file_name};
 use crate::{Disk, DiskFile};
 
 /// An open journal file.
@@ -34,7 +34,10 @@ fn make(disk: &dyn Disk, name: &str, number: u32, spare: Option<u32>, bytes: u64
     let handle = disk.open(name, true)?;
     handle.allocate(bytes)?;
     let generation = new_generation()?;
-    handle.write_at(0, &FileHeader { number: u64::from(number), generation }.encode(&JOURNAL))?;
+    let mut head = FileHeader { number: u64::from(number), generation }.encode(&JOURNAL);
+    head.resize(HEADER_COPY_AT, 0);
+    head.extend_from_within(..FILE_HEADER_BYTES);
+    handle.write_at(0, &head)?;
     handle.sync()?;
     disk.sync_folder("journal")?;
     Ok(Arc::new(JournalFile { number, generation, handle }))

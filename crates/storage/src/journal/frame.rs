@@ -12,6 +12,8 @@ pub(crate) const ENTRY_HEADER_BYTES: usize = 64;
 pub(crate) const ENTRIES_AT: u64 = 4096;
 /// Bytes of a file's header.
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
+/// Where the second copy of a journal file's header lies: one flipped bit must not cost a whole file.
+pub(crate) const HEADER_COPY_AT: usize = 2048;
 /// The version of the format this program writes.
 pub(crate) const VERSION: u32 = 1;
 
@@ -51,7 +53,9 @@ pub(crate) struct FileHeader {
 /// Why a file's header is not usable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadHeader {
-    /// Not a header at all, or damaged.
+    /// Of another file, or blank: making this file ready was not finished.
+    Unfinished,
+    /// Damaged.
     Damaged,
     /// Written by a newer program.
     Version(u32),
@@ -85,6 +89,9 @@ impl FileHeader {
     pub(crate) fn decode(magic: &Magic, bytes: &[u8]) -> Result<FileHeader, BadHeader> {
         let mut reader = ByteReader::new(bytes);
         let body = reader.take(FILE_HEADER_BYTES - 4)?;
+        if body.iter().all(|byte| *byte == 0) {
+            return Err(BadHeader::Unfinished);
+        }
         if reader.u32()? != crc32c_of(&[body]) {
             return Err(BadHeader::Damaged);
         }
@@ -98,6 +105,22 @@ impl FileHeader {
         }
         Ok(FileHeader { number: reader.u64()?, generation: reader.id()? })
     }
+}
+
+/// The header of the file `number`, out of its copies.
+///
+/// # Errors
+/// [`BadHeader`] when none is usable.
+pub(crate) fn pick_header(magic: &Magic, number: u64, copies: [&[u8]; 2]) -> Result<FileHeader, BadHeader> {
+    let mut outcome = Err(BadHeader::Unfinished);
+    for copy in copies {
+        match FileHeader::decode(magic, copy) {
+            Ok(header) if header.number == number => return Ok(header),
+            Ok(_) | Err(BadHeader::Unfinished) => {}
+            Err(bad) => outcome = Err(bad),
+        }
+    }
+    outcome
 }
 
 /// Head of an entry.

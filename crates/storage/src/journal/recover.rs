@@ -6,7 +6,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::files::JournalFile;
-use super::frame::{BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FileHeader, JOURNAL, file_name};
+use super::frame::{
+    BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, HEADER_COPY_AT, JOURNAL, file_name, pick_header,
+};
 use super::scan::Scanner;
 use super::writer::Start;
 use crate::replay::Replay;
@@ -29,10 +31,17 @@ struct Found {
     header: EntryHeader,
 }
 
+/// A file without a usable header.
+struct Unreadable {
+    number: u32,
+    bytes: u64,
+    /// Not only unfinished.
+    damaged: bool,
+}
+
 struct Window {
     files: Vec<Arc<JournalFile>>,
-    /// Files whose header is damaged.
-    unreadable: Vec<(u32, u64)>,
+    unreadable: Vec<Unreadable>,
     found: Vec<Found>,
     /// Everything up to this entry was durable before the stop.
     durable: u64,
@@ -102,10 +111,10 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
             continue;
         }
         let handle = disk.open(&name, false).map_err(failed)?;
-        let mut bytes = [0; FILE_HEADER_BYTES];
+        let mut bytes = [0; HEADER_COPY_AT + FILE_HEADER_BYTES];
         handle.read_at(0, &mut bytes).map_err(failed)?;
-        match FileHeader::decode(&JOURNAL, &bytes) {
-            Ok(header) if header.number == u64::from(number) => {
+        match pick_header(&JOURNAL, u64::from(number), [&bytes, &bytes[HEADER_COPY_AT..]]) {
+            Ok(header) => {
                 let file = JournalFile { number, generation: header.generation, handle };
                 let seq = window.found.last().map_or(base.first_seq - 1, |found| found.header.seq);
                 let headers = Scanner::new(&file).and_then(|mut scanner| scanner.headers(seq)).map_err(failed)?;
@@ -120,9 +129,9 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
                     super::frame::VERSION
                 )));
             }
-            Ok(_) | Err(BadHeader::Damaged) => {
+            Err(bad) => {
                 let bytes = handle.len().map_err(failed)?;
-                window.unreadable.push((number, bytes));
+                window.unreadable.push(Unreadable { number, bytes, damaged: bad == BadHeader::Damaged });
             }
         }
     }
@@ -200,9 +209,9 @@ impl Walk<'_> {
     fn name_between(&mut self, before: Option<usize>, next: Option<u32>) {
         let number_before = before.map_or(0, |at| self.window.files[at].number);
         let inside = |number: u32| number > number_before && next.is_none_or(|next| number < next);
-        let whole: Vec<_> = self.window.unreadable.iter().filter(|(number, _)| inside(*number)).collect();
-        for (number, bytes) in &whole {
-            self.damage.push(damage(file_name(u64::from(*number)), 0, *bytes));
+        let whole: Vec<_> = self.window.unreadable.iter().filter(|file| inside(file.number)).collect();
+        for file in &whole {
+            self.damage.push(damage(file_name(u64::from(file.number)), 0, file.bytes));
         }
         if !whole.is_empty() {
             return;
@@ -223,6 +232,12 @@ impl Walk<'_> {
         if self.expected <= self.window.durable && good == self.window.found.len() {
             let last = self.window.found.last().map(|found| found.file);
             self.name_between(last, None);
+        }
+        for file in self.window.unreadable.iter().filter(|file| file.damaged) {
+            let name = file_name(u64::from(file.number));
+            if !self.damage.iter().any(|damage| damage.file == name) {
+                self.damage.push(damage(name, 0, file.bytes));
+            }
         }
     }
 }
@@ -249,8 +264,8 @@ fn make_sure(disk: &dyn Disk, window: &Window, good: usize, unsynced: &[usize], 
             disk.remove(&file_name(u64::from(file.number)))?;
         }
     }
-    for (number, _) in window.unreadable.iter().filter(|_| tidy) {
-        disk.remove(&file_name(u64::from(*number)))?;
+    for file in window.unreadable.iter().filter(|_| tidy) {
+        disk.remove(&file_name(u64::from(file.number)))?;
     }
     if window.files.is_empty() && window.unreadable.is_empty() { Ok(()) } else { disk.sync_folder("journal") }
 }

@@ -35,6 +35,7 @@ pub(crate) struct Built {
 }
 
 struct Builder<'a> {
+    number: u64,
     generation: Generation,
     handle: &'a dyn DiskFile,
     /// Bytes not written yet and where they go.
@@ -55,6 +56,7 @@ pub(crate) fn build(disk: &dyn Disk, plan: &Plan, files: &[Arc<JournalFile>]) ->
     handle.set_len(0)?; // an orphan of this name may have been there
     let generation = new_generation()?;
     let mut builder = Builder {
+        number: plan.number,
         generation,
         handle: &*handle,
         buffer: FileHeader { number: plan.number, generation }.encode(&SEGMENT),
@@ -156,6 +158,8 @@ impl Builder<'_> {
         self.release()?;
         let at = self.at + self.buffer.len() as u64;
         self.buffer.extend_from_slice(&self.footer.encode(&self.generation, at));
+        let header = FileHeader { number: self.number, generation: self.generation };
+        self.buffer.extend_from_slice(&header.encode(&SEGMENT));
         self.write()?;
         self.handle.sync()?;
         Ok(self.at)

@@ -10,7 +10,7 @@ use model::{LogId, Offset};
 use super::footer::{Footer, FooterRun, TRAILER_BYTES};
 use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, segment_name};
 use crate::index::IdMap;
-use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, FileHeader, Generation, SEGMENT, seeded_crc};
+use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, Generation, SEGMENT, pick_header, seeded_crc};
 use crate::{Disk, DiskFile};
 
 /// Kept open at most. Descriptors are scarce where many connections are.
@@ -32,11 +32,13 @@ pub(crate) struct OpenSegment {
 /// The disk's.
 pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> io::Result<Option<OpenSegment>> {
     let handle = disk.open(&segment_name(number), false)?;
-    let mut bytes = [0; FILE_HEADER_BYTES];
+    let len = handle.len()?;
+    let (mut bytes, mut copy) = ([0; FILE_HEADER_BYTES], [0; FILE_HEADER_BYTES]);
     handle.read_at(0, &mut bytes)?;
-    let generation = match FileHeader::decode(&SEGMENT, &bytes) {
-        Ok(header) if header.number == number => header.generation,
-        Ok(_) | Err(BadHeader::Damaged) => return Ok(None),
+    handle.read_at(len.saturating_sub(FILE_HEADER_BYTES as u64), &mut copy)?;
+    let generation = match pick_header(&SEGMENT, number, [&bytes, &copy]) {
+        Ok(header) => header.generation,
+        Err(BadHeader::Damaged | BadHeader::Unfinished) => return Ok(None),
         Err(BadHeader::Version(version)) => {
             return Err(io::Error::other(format!("format version {version} is newer than this program")));
         }
@@ -51,7 +53,8 @@ pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> io::Result<Option<Op
 fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<Footer>> {
     let len = handle.len()?;
     let mut trailer = [0; TRAILER_BYTES];
-    handle.read_at(len.saturating_sub(TRAILER_BYTES as u64), &mut trailer)?;
+    let behind = (TRAILER_BYTES + FILE_HEADER_BYTES) as u64;
+    handle.read_at(len.saturating_sub(behind), &mut trailer)?;
     let Some((at, bytes, crc)) = Footer::locate(generation, &trailer) else { return Ok(None) };
     if at.checked_add(bytes).is_none_or(|end| end > len) {
         return Ok(None);

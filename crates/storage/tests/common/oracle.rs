@@ -138,7 +138,8 @@ pub fn observe_logs(storage: &mut Storage, logs: impl Iterator<Item = u64>) -> M
     let mut seen = Model::default();
     for log in logs {
         let LogRange { start, end } = storage.range(LogId(log)).unwrap();
-        let messages = read_all(storage, log).into_iter().map(|(offset, content)| (offset, (Arc::new(content), 0))).collect();
+        let messages =
+            read_all(storage, log).into_iter().map(|(offset, content)| (offset, (Arc::new(content), 0))).collect();
         seen.logs.insert(log, ModelLog { start: start.0, end: end.0, messages });
     }
     seen
