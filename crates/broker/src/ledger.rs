@@ -157,18 +157,21 @@ impl Core {
                 let Some(last) = chunks.last().map(|chunk| chunk.last) else {
                     break;
                 };
-                self.tell_entries(&chunks, tell);
+                self.tell_entries(&chunks, from, tell);
                 from = last.plus(1);
             }
         }
         Ok(())
     }
 
-    fn tell_entries(&self, chunks: &[storage::Chunk], tell: &mut dyn FnMut(LedgerEntry)) {
+    fn tell_entries(&self, chunks: &[storage::Chunk], from: Offset, tell: &mut dyn FnMut(LedgerEntry)) {
         for chunk in chunks {
             let opened = self.formats.get(chunk.format).and_then(|format| {
-                format.open(&chunk.units, chunk.first, &mut |_, message| {
-                    if let Some(entry) = self.ledger.codec.decode(&message) {
+                format.open(&chunk.units, chunk.first, &mut |offset, message| {
+                    // The extent is served whole, with what was trimmed from it.
+                    if offset >= from
+                        && let Some(entry) = self.ledger.codec.decode(&message)
+                    {
                         tell(entry);
                     }
                     ControlFlow::Continue(())

@@ -4,7 +4,7 @@
 
 use model::Offset;
 
-use crate::group::{Committed, LedgerEntry};
+use crate::group::{Committed, LedgerEntry, MemberRef, OffsetCommit};
 use crate::ledger::partition_of;
 use crate::shard::{Shard, name};
 
@@ -52,7 +52,6 @@ fn a_partition_written_again_keeps_its_entries_and_its_offsets_ascend() {
     for round in 0..30 {
         let entries: Vec<LedgerEntry> = (0..400).map(|n| entry("g", n % 10, round * 400 + u64::from(n))).collect();
         shard.broker.core.append_ledger(&entries).unwrap();
-        shard.turn();
     }
     let core = &mut shard.broker.core;
     assert_eq!(core.ledger_length(partition), 12_000);
@@ -71,6 +70,38 @@ fn a_partition_written_again_keeps_its_entries_and_its_offsets_ascend() {
         assert!(told.starts_with(&live) && told[2500..] == [entry("g", 0, 8)], "{}", told.len());
         let log = again.broker.topic("/", "__consumer_offsets").unwrap().partitions[partition as usize];
         assert_eq!(again.broker.bounds(log).unwrap().start, Offset(12_000));
+    }
+}
+
+#[test]
+fn a_group_that_commits_for_ever_keeps_its_partition_short() {
+    let mut shard = Shard::new();
+    shard.topic("t", 3);
+    let who = MemberRef { group: "g", member: "", instance: None, generation: -1 };
+    for round in 0..5000 {
+        let commit = |partition| OffsetCommit {
+            topic: name("t"),
+            topic_id: model::TopicId::NONE,
+            partition,
+            committed: Committed {
+                offset: Offset(round),
+                leader_epoch: -1,
+                metadata: String::new(),
+                at: model::Wall(1),
+            },
+        };
+        let commits = [commit(0), commit(1), commit(2)];
+        shard.broker.commit_offsets(who, &commits, shard.now).unwrap();
+        if round % 50 == 0 {
+            shard.turn();
+        }
+    }
+    shard.turn();
+    let length = shard.broker.core.ledger_length(partition_of("g"));
+    assert!(length < 6000, "{length}");
+    let again = shard.killed();
+    for partition in 0..3 {
+        assert_eq!(again.broker.committed("g", "t", partition).map(|c| c.offset), Some(Offset(4999)));
     }
 }
 
