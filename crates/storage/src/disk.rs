@@ -1,4 +1,5 @@
-//! The disk behind a trait, so that tests can keep unsynced writes apart, drop, reorder and tear them, and fail any call.
+//! The disk behind a trait, so that tests can keep unsynced writes apart, drop, reorder and tear them, and fail any
+//! call.
 //!
 //! Names are paths relative to the data folder, made by this crate from ids only (`journal/…`, `segments/…`), never
 //! from anything a client said.
@@ -66,7 +67,8 @@ pub trait DiskFile: Send + Sync {
     /// The operating system's.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`DiskFile::read_at`], but `None` when the bytes are not all in memory and the disk would have to be waited for.
+    /// As [`DiskFile::read_at`], but `None` when the bytes are not all in memory and the disk would have to be waited
+    /// for.
     ///
     /// # Errors
     /// The operating system's.
@@ -75,7 +77,8 @@ pub trait DiskFile: Send + Sync {
     /// Makes the file's data durable (fdatasync).
     ///
     /// # Errors
-    /// The operating system's. After an error nothing may be assumed of what was unsynced: never call again and believe it.
+    /// The operating system's. After an error nothing may be assumed of what was unsynced: never call again and believe
+    /// it.
     fn sync(&self) -> io::Result<()>;
 
     /// The file's length in bytes.

@@ -148,8 +148,8 @@ impl Storage {
         }
     }
 
-    /// After [`StorageError::Damaged`] at `from`: the next offset that may be readable (or damaged in its turn), so that
-    /// a reader can pass over what is lost.
+    /// After [`StorageError::Damaged`] at `from`: the next offset that may be readable (or damaged in its turn), so
+    /// that a reader can pass over what is lost.
     #[must_use]
     pub fn after_damage(&mut self, log: LogId, from: Offset) -> Offset {
         let Some(found) = self.index.get(log) else { return from };

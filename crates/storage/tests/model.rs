@@ -46,7 +46,8 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        20 => (prop::collection::vec(change(), 1..4), any::<bool>()).prop_map(|(changes, sync)| Op::Commit(changes, sync)),
+        20 => (prop::collection::vec(change(), 1..4), any::<bool>())
+            .prop_map(|(changes, sync)| Op::Commit(changes, sync)),
         10 => Just(Op::Flush),
         10 => any::<usize>().prop_map(Op::Job),
         3 => Just(Op::Jobs),
@@ -136,7 +137,12 @@ fn live(ops: &[Op], misses: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, max_shrink_iters: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        max_shrink_iters: 3000,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_life_keeps_its_promises(ops in prop::collection::vec(op(), 1..250), misses in 0u64..3) {
