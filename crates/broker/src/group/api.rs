@@ -47,7 +47,8 @@ impl Broker {
         self.groups.leave(&mut self.core, who, now)
     }
 
-    /// Commits offsets: all of them, in one batch, or none. The answer is held back until `written` reaches the [`Lsn`].
+    /// Commits offsets: all of them, in one batch, or none. The answer is held back until `written` reaches the
+    /// [`Lsn`].
     ///
     /// # Errors
     /// [`GroupError::UnknownMember`], [`GroupError::FencedInstance`], [`GroupError::IllegalGeneration`],
@@ -101,8 +102,8 @@ impl Broker {
         self.groups.groups().list()
     }
 
-    /// Removes a group that has no members, with all it has committed. The answer is held back until `written` reaches the
-    /// [`Lsn`].
+    /// Removes a group that has no members, with all it has committed. The answer is held back until `written` reaches
+    /// the [`Lsn`].
     ///
     /// # Errors
     /// [`GroupError::NotFound`], [`GroupError::NotEmpty`].
@@ -111,8 +112,8 @@ impl Broker {
         self.groups.delete(&mut self.core, group, now)
     }
 
-    /// Forgets what a group without members has committed on some partitions; what it has not committed is no error. The
-    /// answer is held back until `written` reaches the [`Lsn`].
+    /// Forgets what a group without members has committed on some partitions; what it has not committed is no error.
+    /// The answer is held back until `written` reaches the [`Lsn`].
     ///
     /// # Errors
     /// [`GroupError::NotFound`], [`GroupError::NotEmpty`].

@@ -222,8 +222,8 @@ impl Coordinator {
         outcome
     }
 
-    /// Lets an answer out once all records stored until now are written. It may need none of them, but keeping the order
-    /// is simpler, and they are written when the turn ends.
+    /// Lets an answer out once all records stored until now are written. It may need none of them, but keeping the
+    /// order is simpler, and they are written when the turn ends.
     fn answer(&mut self, core: &mut Core, reply: Reply) {
         if self.held.is_empty() && self.stored <= core.storage.progress().written {
             send(core, reply);

@@ -1,5 +1,5 @@
-//! All groups of this shard as a pure machine: events in, answers and records out. It knows nothing of storage, sessions
-//! or clocks; [`super::Coordinator`] carries out what it says.
+//! All groups of this shard as a pure machine: events in, answers and records out. It knows nothing of storage,
+//! sessions or clocks; [`super::Coordinator`] carries out what it says.
 
 use std::collections::HashMap;
 use std::mem;

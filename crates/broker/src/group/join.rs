@@ -120,8 +120,8 @@ impl Group {
             return;
         };
         match member.join_call.replace(call) {
-            // Seen when a client gave up waiting and asks again. On one connection answers keep their order: without an
-            // answer to the first the second would never be seen.
+            // Seen when a client gave up waiting and asks again. On one connection answers keep their order: without
+            // an answer to the first the second would never be seen.
             Some(older) => desk.refuse_join(older, GroupError::Rebalancing),
             None => self.joined_count += 1,
         }

@@ -9,9 +9,9 @@ pub struct GroupOptions {
     pub session_timeout_min: Duration,
     /// The longest session time-out a member may ask for (`group.max.session.timeout.ms`).
     pub session_timeout_max: Duration,
-    /// How long an empty group waits for more members after its first one, again after each that comes meanwhile, before
-    /// it begins (`group.initial.rebalance.delay.ms`). Longer: fewer needless rebalances when many start at once; shorter:
-    /// a lone consumer begins sooner.
+    /// How long an empty group waits for more members after its first one, and once more whenever some came meanwhile,
+    /// before it begins (`group.initial.rebalance.delay.ms`). Longer: fewer needless rebalances when many start at
+    /// once; shorter: a lone consumer begins sooner.
     pub initial_rebalance_delay: Duration,
     /// The most members a group may have, those that were only given an id included (`group.max.size`).
     pub members_max: usize,

@@ -2,10 +2,11 @@
 //! what the tests of topics, partitions and users share.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::api::group::{Committed, LedgerCodec, LedgerEntry};
+use super::api::group::{Committed, GroupSnapshot, LedgerCodec, LedgerEntry};
 use super::api::partition::{AppendRequest, Appended, ProducerBatch};
 use super::api::topic::{NewTopic, TopicInfo};
 use super::api::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
@@ -99,8 +100,20 @@ impl Format for Lines {
     }
 }
 
-/// Writes offsets as `group/topic/partition` = `offset`; of groups nothing.
+/// Writes offsets as `group/topic/partition` = `offset`, groups as `group` = the number of a note.
 pub struct TextLedger;
+
+thread_local! {
+    /// Groups as they were written by this test.
+    static NOTES: RefCell<Vec<GroupSnapshot>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(snapshot: &GroupSnapshot) -> String {
+    NOTES.with_borrow_mut(|notes| {
+        notes.push(snapshot.clone());
+        (notes.len() - 1).to_string()
+    })
+}
 
 impl LedgerCodec for TextLedger {
     fn encode(&self, entry: &LedgerEntry) -> Message {
@@ -109,7 +122,9 @@ impl LedgerCodec for TextLedger {
                 let value = committed.as_ref().map(|committed| committed.offset.to_string());
                 (format!("{group}/{topic}/{partition}"), value.unwrap_or_default())
             }
-            LedgerEntry::Group { group, .. } => (group.to_string(), String::new()),
+            LedgerEntry::Group { group, snapshot } => {
+                (group.to_string(), snapshot.as_ref().map(note).unwrap_or_default())
+            }
         };
         Message { key: Some(key.into()), value: Some(value.into()), ..Message::default() }
     }
@@ -118,7 +133,12 @@ impl LedgerCodec for TextLedger {
         let key = String::from_utf8(message.key.as_ref()?.to_vec()).ok()?;
         let value = String::from_utf8(message.value.as_ref()?.to_vec()).ok()?;
         let mut parts = key.split('/');
-        let (group, topic, partition) = (parts.next()?, parts.next()?, parts.next()?);
+        let group = parts.next()?;
+        let Some(topic) = parts.next() else {
+            let snapshot = value.parse().ok().map(|note: usize| NOTES.with_borrow(|notes| notes[note].clone()));
+            return Some(LedgerEntry::Group { group: name(group), snapshot });
+        };
+        let partition = parts.next()?;
         let committed = value.parse().ok().map(|offset| Committed {
             offset: Offset(offset),
             leader_epoch: -1,

@@ -1,9 +1,10 @@
 //! Tests of the groups as a pure machine. A test is a table: an event on the left, what comes of it on the right.
 //!
-//! Events: `join a known p=range,rr st=10 rt=60 i=I id=X m=M t=T` (client `a`; without `id=` as a new member, `again a …`
-//! with the id it was told last), `sync a a-1=x b-2=y`, `beat a`, `leave a`, `close a` (its session), `commit a`,
-//! `wait 5` (seconds). A member's id is the client's name and a number that counts new members. `gen=` and `id=` say what
-//! a client believes instead of what it was told.
+//! Events: `join a known p=range,rr st=10 rt=60 i=I id=X m=M t=T` (client `a`; without `id=` as a new member,
+//! `again a …` with the id it was told last), `sync a a-1=x b-2=y`, `beat a`, `leave a`, `close a` (its session),
+//! `commit a`, `wait 5` (seconds). A member's id is the client's name and a number that counts new members. `gen=` and
+//! `id=` say what a client believes instead of what it was told. In what comes of it `+2[a-1]` is a stored group of
+//! generation 2, and `a*` an answer that waits until that is stored.
 
 mod offsets;
 mod property;

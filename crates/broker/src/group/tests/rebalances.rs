@@ -235,7 +235,8 @@ fn an_empty_group_waits_for_more_members_and_a_little_longer_for_each() {
             ("wait 1.999", ""),
             (
                 "wait 0.001",
-                "a joined 1 as a-1 range leads a-1,b-2,c-3,d-4; b joined 1 as b-2 range of a-1; c joined 1 as c-3 range of a-1; d joined 1 as d-4 range of a-1",
+                "a joined 1 as a-1 range leads a-1,b-2,c-3,d-4; b joined 1 as b-2 range of a-1; \
+                 c joined 1 as c-3 range of a-1; d joined 1 as d-4 range of a-1",
             ),
         ],
     );
