@@ -1,5 +1,5 @@
-//! Groups through the broker's own calls, on a disk that dies: no answer leaves before what it says is written, and what
-//! was answered is still there after a restart.
+//! Groups through the broker's own calls, on a disk that dies: no answer leaves before what it says is written, and
+//! what was answered is still there after a restart.
 #![allow(clippy::unwrap_used)]
 
 mod shard;

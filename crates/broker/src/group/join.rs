@@ -129,7 +129,8 @@ impl Group {
         self.touch(number, desk);
     }
 
-    /// A static member takes its place again under a new id. While nothing changes for the others there is no rebalance.
+    /// A static member takes its place again under a new id. While nothing changes for the others there is no
+    /// rebalance.
     fn replace(&mut self, number: u64, id: String, call: Call, request: JoinRequest, desk: &mut Desk) {
         let Some(member) = self.members.get_mut(&number) else {
             return;
