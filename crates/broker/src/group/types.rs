@@ -95,7 +95,8 @@ pub struct Joined {
     pub member: String,
     /// All members with their metadata for the chosen protocol; only the leader gets them.
     pub members: Vec<JoinedMember>,
-    /// The leader need not assign: a static member came back and nothing changed.
+    /// The leader need not assign: a static member came back and nothing changed; assignments it hands in all the same
+    /// are not looked at. A client that cannot be told so is best answered like a follower: another leader, no members.
     pub skip_assignment: bool,
 }
 
