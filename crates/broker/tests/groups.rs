@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use broker as api;
 use broker::group::*;
-use broker::{CallId, Event, Options, SessionId, StorageError};
+use broker::{CallId, Event, Options, SessionId, StorageError, SyncPolicy};
 use bytes::Bytes;
 use model::{Offset, TopicId, Wall};
 use shard::{Shard, name};
@@ -195,4 +195,38 @@ fn a_ledger_of_many_commits_is_written_again_and_loses_nothing() {
     assert_eq!(again.broker.all_committed("g").len(), 100);
     assert!(again.broker.all_committed("g").iter().all(|(_, _, one)| one.offset == Offset(129)));
     assert_eq!(again.broker.heartbeat(who(&lone.member, lone.generation), again.now), Ok(()));
+}
+
+#[test]
+fn on_a_full_disk_a_sync_is_refused_and_the_group_goes_on_when_there_is_space_again() {
+    let mut lone = Lone::joined();
+    lone.sync();
+    lone.shard.settle_down();
+    assert!(lone.answer().unwrap().is_ok());
+    let rejoin = |lone: &mut Lone| {
+        lone.shard.broker.join(SessionId(1), CallId(4), join(&lone.member, true), lone.shard.now);
+        let Some((_, Event::Joined(CallId(4), Ok(joined)))) = lone.shard.broker.next_event() else {
+            panic!("the only member waits for nobody");
+        };
+        lone.generation = joined.generation;
+    };
+    let log = lone.shard.topic("t", 1)[0];
+    let big = "x".repeat(64 << 10);
+    lone.shard.disk.set_capacity(1 << 20);
+    // Storage looks at the volume once in a while.
+    while lone.shard.append(log, &[(1, &big)], SyncPolicy::None).is_ok() {
+        lone.shard.turn();
+    }
+    rejoin(&mut lone);
+    lone.sync();
+    lone.shard.settle_down();
+    let refused = lone.answer().unwrap().err();
+    assert!(matches!(refused, Some(GroupError::Storage(StorageError::Full { .. }))), "{refused:?}");
+    let beat = lone.shard.broker.heartbeat(who(&lone.member, lone.generation), lone.shard.now);
+    assert_eq!(beat, Err(GroupError::Rebalancing), "the assignment was told to nobody");
+    lone.shard.disk.set_capacity(1 << 40);
+    rejoin(&mut lone);
+    lone.sync();
+    lone.shard.settle_down();
+    assert!(lone.answer().unwrap().is_ok());
 }
