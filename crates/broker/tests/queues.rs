@@ -325,6 +325,28 @@ fn a_confirmed_message_survives_a_power_cut_and_a_synced_ack_stays() {
 }
 
 #[test]
+fn a_damaged_message_is_passed_over_and_the_others_are_served() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    for text in ["before", "victim", "after"] {
+        rig.publish_all("q", &[text]);
+    }
+    let disk = rig.disk.kill();
+    for file in disk.names() {
+        let mut bytes = disk.bytes_of(&file).unwrap();
+        if let Some(at) = bytes.windows(6).position(|window| window == b"victim") {
+            bytes[at] ^= 1;
+            disk.put_bytes(&file, bytes);
+        }
+    }
+    let mut rig = Rig::on(disk, Rig::options());
+    let consumer = rig.consume(1, "q", 9);
+    rig.settle_down();
+    assert_eq!(rig.seen(consumer), [first("before"), first("after")]);
+    assert_eq!(rig.depth("q"), (0, 2));
+}
+
+#[test]
 fn ten_thousand_queues_are_declared_used_and_found_again() {
     let mut rig = Rig::new();
     for n in 0..10_000 {

@@ -233,6 +233,11 @@ impl Cursor {
         self.held.len() as u64
     }
 
+    /// Whose messages in flight are, once for each.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.held.keys().map(|(session, _)| *session)
+    }
+
     /// What may be given out ends here.
     pub(crate) fn end(&self) -> u64 {
         self.end

@@ -1,6 +1,6 @@
 //! Making, finding again after a start, emptying and removing queues.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use cluster::Command;
@@ -24,7 +24,7 @@ impl Queues {
     /// At the start: queues, exchanges and bindings of the catalog, cursors from the state records. What was in flight
     /// is ready again.
     pub(crate) fn recover(&mut self, core: &mut Core, records: Vec<(Owner, Vec<Bytes>)>) {
-        let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<HashMap<_, _>>();
+        let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<BTreeMap<_, _>>();
         let known = core.catalog.get().queues.values().cloned().collect::<Vec<_>>();
         for queue in known {
             let mut cursors = Vec::new();
@@ -184,7 +184,8 @@ impl Queues {
     /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
     pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {
         let shares = |queue: &&Queue| &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic);
-        let gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
+        let mut gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
+        gone.sort_unstable(); // the same order on every run
         for id in gone {
             self.remove_or_log(core, id);
         }
@@ -213,7 +214,9 @@ impl Queues {
             self.by_log.remove(&(track.cursor.log, id));
         }
         self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
+        let mut sessions = queue.holders();
         for (session, consumer) in queue.consumers.remove_all() {
+            sessions.insert(session);
             self.consumers.remove(&consumer);
             let its = |event: &Event| matches!(event, Event::Deliver(whose, _) if *whose == consumer);
             drop(core.events.take_where(session, its));
@@ -221,6 +224,11 @@ impl Queues {
         }
         for (session, call) in queue.getters.drain(..) {
             core.events.push(session, Event::GetReady(call)); // asked again, it is told that there is no queue
+        }
+        for session in sessions {
+            if let Some(touched) = self.sessions.get_mut(&session) {
+                touched.remove(&id);
+            }
         }
         for exchange in self.exchanges.unbind_queue(&tenant, id) {
             lsn = lsn.max(self.remove_exchange(core, &tenant, &exchange)?);

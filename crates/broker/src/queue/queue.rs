@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of the catalog, of routing or of other queues; `queues.rs` owns it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use model::{FormatTag, LogId, Name, Offset};
 use storage::{ReadId, StorageError};
@@ -244,6 +244,12 @@ impl Queue {
         for track in &mut self.tracks {
             track.cursor.session_lost(session);
         }
+    }
+
+    /// The sessions that hold messages, wait for one, or own it.
+    pub(super) fn holders(&self) -> BTreeSet<SessionId> {
+        let holding = self.tracks.iter().flat_map(|track| track.cursor.holders());
+        holding.chain(self.getters.iter().map(|(session, _)| *session)).chain(self.info.owner).collect()
     }
 
     /// Whether there is something to record or to settle at the end of the next turn.

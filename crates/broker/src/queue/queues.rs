@@ -2,7 +2,7 @@
 //!
 //! Making and removing them is in `manage.rs`, exchanges are in `crate::routing`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
@@ -27,7 +27,7 @@ pub(crate) struct Queues {
     pub(super) consumers: HashMap<ConsumerId, u64>,
     last_consumer: u64,
     /// The queues in which a session has consumers or messages, or that are its own.
-    pub(super) sessions: HashMap<SessionId, HashSet<u64>>,
+    pub(super) sessions: HashMap<SessionId, BTreeSet<u64>>,
     /// Queues with something to do at the end of the turn.
     pub(super) marked: Vec<u64>,
     /// Which queue waits for a read.

@@ -161,7 +161,10 @@ impl Exchanges {
     pub(crate) fn unbind_queue(&mut self, tenant: &str, queue: u64) -> Vec<Name> {
         let Some(exchanges) = self.tenants.get_mut(tenant) else { return Vec::new() };
         let touched = exchanges.values_mut().filter_map(|exchange| exchange.unbind_queue(queue).then_some(exchange));
-        touched.filter(|one| one.spec.auto_delete && one.is_unused()).map(|one| one.spec.name.clone()).collect()
+        let unused = touched.filter(|one| one.spec.auto_delete && one.is_unused());
+        let mut names = unused.map(|one| one.spec.name.clone()).collect::<Vec<_>>();
+        names.sort_unstable(); // the same order on every run
+        names
     }
 }
 
