@@ -11,10 +11,10 @@ def test_persistent_messages_and_durable_things_survive(own_broker, name, end):
     one = connect(own_broker)
     channel = one.channel()
     channel.confirm_delivery()
-    channel.exchange_declare(name, "topic", durable=True)
+    channel.exchange_declare(name, "direct", durable=True)
     channel.queue_declare(name, durable=True)
-    channel.queue_bind(name, name, "k.#")
-    put(channel, "k.1", *[b"%d" % n for n in range(200)], exchange=name, properties=PERSISTENT)
+    channel.queue_bind(name, name, "k")
+    put(channel, "k", *[b"%d" % n for n in range(200)], exchange=name, properties=PERSISTENT)
 
     getattr(own_broker, end)()
     own_broker.start()
@@ -26,24 +26,24 @@ def test_persistent_messages_and_durable_things_survive(own_broker, name, end):
     assert inbox.bodies == [b"%d" % n for n in range(200)]
     channel.basic_ack(200, multiple=True)
     channel.confirm_delivery()
-    put(channel, "k.2", b"after", exchange=name, properties=PERSISTENT)
+    put(channel, "k", b"after", exchange=name, properties=PERSISTENT)
     assert inbox.wait(201)[200][2] == b"after"
 
 
-def test_transient_things_do_not_survive(own_broker, name):
+def test_what_is_not_durable_does_not_survive(own_broker, name):
     channel = connect(own_broker).channel()
-    channel.confirm_delivery()
-    channel.queue_declare(name + "-durable", durable=True)
-    channel.queue_declare(name + "-transient")
-    put(channel, name + "-durable", b"transient", properties=pika.BasicProperties(delivery_mode=1))
-    put(channel, name + "-durable", b"persistent", properties=PERSISTENT)
+    channel.exchange_declare(name)
+    channel.queue_declare(name)
+    put(channel, name, b"x", properties=PERSISTENT)
+    assert count(channel, name) == 1
     own_broker.stop()
     own_broker.start()
     one = connect(own_broker)
-    assert get(one.channel(), name + "-durable")[2] == b"persistent"
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
-        one.channel().queue_declare(name + "-transient", passive=True)
-    assert closed.value.reply_code == 404
+    for gone in [lambda: one.channel().queue_declare(name, passive=True),
+                 lambda: one.channel().exchange_declare(name, passive=True)]:
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+            gone()
+        assert closed.value.reply_code == 404
 
 
 def test_unacknowledged_messages_are_redelivered_after_a_kill(own_broker, name):
