@@ -1,7 +1,7 @@
 """What librdkafka's producer is promised."""
 
 import pytest
-from confluent_kafka import KafkaException, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+from confluent_kafka import KafkaException, TIMESTAMP_CREATE_TIME
 
 from fourfold import eventually
 from kit import admin, consumer, create, delete, producer, read_all, send, take
@@ -76,13 +76,11 @@ def test_each_level_of_acks_stores(broker, name, acks):
 
 
 def test_the_report_tells_whose_time_a_message_has(broker, name):
-    create(broker, name + "-c")
-    create(broker, name + "-l", config={"message.timestamp.type": "LogAppendTime"})
-    for topic, kind in [(name + "-c", TIMESTAMP_CREATE_TIME), (name + "-l", TIMESTAMP_LOG_APPEND_TIME)]:
-        report = send(producer(broker), topic, [(None, b"x")])[0]
-        stored = read_all(broker, topic)[0][0]
-        assert report.timestamp()[0] == kind
-        assert stored.timestamp() == report.timestamp()
+    create(broker, name)
+    report = send(producer(broker), name, [(None, b"x")])[0]
+    stored = read_all(broker, name)[0][0]
+    assert report.timestamp()[0] == TIMESTAMP_CREATE_TIME
+    assert stored.timestamp() == report.timestamp()
 
 
 def test_an_unknown_topic_is_made_when_first_used(broker, name):

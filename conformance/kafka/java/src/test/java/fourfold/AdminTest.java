@@ -27,6 +27,7 @@ import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -84,14 +85,28 @@ class AdminTest {
     @Test
     void settingsAreAnsweredOnCreationAndLater() throws Exception {
         String name = Kit.name("settings");
-        var topic = new NewTopic(name, 1, (short) 1).configs(Map.of("cleanup.policy", "compact"));
+        var topic = new NewTopic(name, 1, (short) 1).configs(Map.of("max.message.bytes", "5000"));
         var created = admin.createTopics(List.of(topic)).config(name).get(30, TimeUnit.SECONDS);
-        assertEquals("compact", created.get("cleanup.policy").value());
+        assertEquals("5000", created.get("max.message.bytes").value());
         var resource = new ConfigResource(ConfigResource.Type.TOPIC, name);
         var config = admin.describeConfigs(List.of(resource)).all().get(30, TimeUnit.SECONDS).get(resource);
-        assertEquals("compact", config.get("cleanup.policy").value());
-        assertEquals(ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG, config.get("cleanup.policy").source());
+        assertEquals("5000", config.get("max.message.bytes").value());
+        assertEquals(ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG, config.get("max.message.bytes").source());
         assertTrue(config.get("retention.ms").isDefault());
+        assertEquals("delete", config.get("cleanup.policy").value());
+    }
+
+    @Test
+    void settingsNotHonouredYetAreRefusedByNameAndNeverIgnored() throws Exception {
+        Assumptions.assumeTrue(System.getenv("PEER_KAFKA") == null, "the peer honours them");
+        Map<String, String> later = Map.of("cleanup.policy", "compact", "retention.ms", "1000",
+                "message.timestamp.type", "LogAppendTime");
+        for (var one : later.entrySet()) {
+            var topic = new NewTopic(Kit.name("later"), 1, (short) 1).configs(Map.of(one.getKey(), one.getValue()));
+            Throwable why = Kit.failure(admin.createTopics(List.of(topic)).all());
+            assertInstanceOf(InvalidConfigurationException.class, why);
+            assertTrue(why.getMessage().contains(one.getKey()), why.getMessage());
+        }
     }
 
     @Test

@@ -114,20 +114,6 @@ class ProducerTest {
     }
 
     @Test
-    void appendTimeIsTheBrokers() throws Exception {
-        String topic = Kit.name("append-time");
-        Kit.create(broker.kafka(), topic, 1, Map.of("message.timestamp.type", "LogAppendTime"));
-        long before = System.currentTimeMillis();
-        try (var producer = Kit.producer(broker.kafka(), Map.of())) {
-            var place = Kit.sendAll(producer, List.of(new ProducerRecord<>(topic, 0, 1L, "k", "v"))).get(0);
-            var got = Kit.readAll(broker.kafka(), topic, 1).get(0);
-            assertEquals(TimestampType.LOG_APPEND_TIME, got.timestampType());
-            assertEquals(place.timestamp(), got.timestamp());
-            assertEquals(true, got.timestamp() >= before, "the writer's own time was kept");
-        }
-    }
-
-    @Test
     void aRecordTooLargeIsRefusedAndTheNextOneTaken() throws Exception {
         String topic = Kit.name("large");
         Kit.create(broker.kafka(), topic, 1, Map.of("max.message.bytes", "10000"));

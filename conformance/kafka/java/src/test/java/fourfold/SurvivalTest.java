@@ -24,7 +24,7 @@ class SurvivalTest {
     void acknowledgedRecordsAndCommittedOffsetsSurvive(String how) throws Exception {
         try (Broker broker = new Broker()) {
             String topic = Kit.name("survives");
-            Kit.create(broker.kafka(), topic, 3, Map.of("retention.ms", "7200000"));
+            Kit.create(broker.kafka(), topic, 3, Map.of("max.message.bytes", "200000"));
             TopicPartition place = new TopicPartition(topic, 0);
             try (var producer = Kit.producer(broker.kafka(), Map.of());
                     var consumer = Kit.consumer(broker.kafka(), topic, Map.of())) {
