@@ -202,3 +202,65 @@ impl Producers {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(id: i64, sequence: i32) -> ProducerBatch {
+        ProducerBatch { id, epoch: 2, first_sequence: sequence, last_sequence: sequence + 1 }
+    }
+
+    #[test]
+    fn a_batch_is_stored_as_format_md_says() {
+        let mut out = Vec::new();
+        Producers::write_batch(batch(7, 3), Offset(9), Wall(5), &mut out);
+        let expected = [
+            &[1][..],
+            &7i64.to_be_bytes(),
+            &2i16.to_be_bytes(),
+            &3i32.to_be_bytes(),
+            &4i32.to_be_bytes(),
+            &9u64.to_be_bytes(),
+            &5i64.to_be_bytes(),
+        ];
+        assert_eq!(out, expected.concat());
+    }
+
+    #[test]
+    fn a_snapshot_says_what_its_batches_said_and_damage_is_an_error() {
+        let mut records = Vec::new();
+        for (id, sequence) in [(7, 0), (8, 0), (7, 2), (7, 4), (7, 6), (7, 8), (7, 10)] {
+            let mut out = Vec::new();
+            Producers::write_batch(batch(id, sequence), Offset(sequence as u64), Wall(5), &mut out);
+            records.push(Bytes::from(out));
+        }
+        let by_batches = Producers::recover(&records).unwrap();
+        let snapshot = Bytes::from(by_batches.snapshot());
+        let by_snapshot = Producers::recover(&[snapshot.clone()]).unwrap();
+        for producers in [by_batches, by_snapshot] {
+            let seen = |sequence| match producers.check(batch(7, sequence)) {
+                Ok(Verdict::Duplicate { base, .. }) => Some(base.0),
+                _ => None,
+            };
+            assert_eq!([0, 2, 10].map(seen), [None, Some(2), Some(10)]);
+            assert_eq!(producers.check(batch(7, 12)), Ok(Verdict::New));
+        }
+        for end in 0..snapshot.len() {
+            let cut = Producers::recover(&[snapshot.slice(..end)]);
+            assert!(cut.is_err() || cut.is_ok_and(|cut| cut.by_id.len() < 2), "cut at {end}");
+        }
+        assert!(Producers::recover(&[Bytes::from_static(&[9])]).is_err());
+    }
+
+    #[test]
+    fn who_is_idle_for_a_day_is_forgotten() {
+        let mut producers = Producers::default();
+        producers.stored(batch(7, 0), Offset(0), Wall(0), Lsn(1), SyncPolicy::None);
+        producers.stored(batch(8, 0), Offset(2), Wall(1), Lsn(1), SyncPolicy::None);
+        producers.expire(Wall(IDLE_MS_MAX));
+        assert!(producers.check(batch(7, 0)) == Ok(Verdict::New) && producers.check(batch(8, 0)) != Ok(Verdict::New));
+        producers.expire(Wall(IDLE_MS_MAX + 1));
+        assert!(producers.is_empty());
+    }
+}
