@@ -123,6 +123,17 @@ impl Broker {
         self.core.storage.progress()
     }
 
+    /// Syncs with the next [`Broker::end_turn`] what nobody has asked to sync: the server stops.
+    pub fn sync_now(&mut self) {
+        self.core.storage.request_sync();
+    }
+
+    /// Figures of the storage, for metrics.
+    #[must_use]
+    pub fn storage_stats(&self) -> storage::Stats {
+        self.core.storage.stats()
+    }
+
     /// Why storage takes no more, if so: replies held back must become errors.
     #[must_use]
     pub fn failure(&self) -> Option<&StorageError> {

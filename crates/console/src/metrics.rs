@@ -14,6 +14,7 @@ pub fn text(broker: &Broker, counters: &Counters) -> String {
     let mut page = Page::default();
     doors(&mut page, counters);
     journal(&mut page, broker);
+    storage(&mut page, broker);
     topics(&mut page, broker);
     groups(&mut page, broker);
     queues(&mut page, broker);
@@ -58,6 +59,25 @@ fn doors(page: &mut Page, counters: &Counters) {
         for door in counters.read() {
             page.sample(name, &[("door", door.name)], pick(&door));
         }
+    }
+}
+
+fn storage(page: &mut Page, broker: &Broker) {
+    let stats = broker.storage_stats();
+    let metrics = [
+        ("fourfold_journal_bytes_total", "counter", "Bytes written to the journal.", stats.journal_bytes),
+        ("fourfold_stored_bytes_total", "counter", "Bytes of messages handed to storage.", stats.unit_bytes),
+        ("fourfold_settled_bytes_total", "counter", "Bytes written to segments.", stats.settled_bytes),
+        ("fourfold_journal_syncs_total", "counter", "Syncs of the journal.", stats.syncs),
+        ("fourfold_journal_dirty_bytes", "gauge", "Bytes written and not synced yet.", stats.dirty_bytes),
+        ("fourfold_journal_window_bytes", "gauge", "Bytes the journal takes on disk.", stats.window_bytes),
+        ("fourfold_extents", "gauge", "Runs of messages of the journal, in memory.", stats.extents as u64),
+        ("fourfold_segments", "gauge", "Segments that hold something alive.", stats.segments as u64),
+        ("fourfold_logs", "gauge", "Logs: partitions and queues.", stats.logs as u64),
+    ];
+    for (name, kind, help, value) in metrics {
+        page.metric(name, kind, help);
+        page.sample(name, &[], value);
     }
 }
 

@@ -127,4 +127,6 @@ fn metrics_show_what_is_measured() {
     for line in ["fourfold_topic_partitions{topic=\"orders\"} 2", "fourfold_connections{door=\"http\"} 1"] {
         assert!(page.lines().any(|have| have == line), "{line}: {page}");
     }
+    let syncs = page.lines().find_map(|line| line.strip_prefix("fourfold_journal_syncs_total ")).unwrap();
+    assert_ne!(syncs, "0");
 }

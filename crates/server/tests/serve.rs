@@ -144,6 +144,28 @@ fn it_says_where_it_listens_and_how_to_try_it() {
 }
 
 #[test]
+fn with_no_descriptors_left_others_are_served_and_it_is_said_once() {
+    let folder = Folder::new();
+    let plain = serve_command(&folder.0);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 40; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    let log = folder.0.join("log");
+    limited.stderr(std::fs::File::create(&log).unwrap());
+    let server = Server::start_with(limited, &folder.0);
+    let said = || std::fs::read_to_string(&log).unwrap().matches("no more connections").count();
+    let mut first = TcpStream::connect(server.door("http")).unwrap();
+    write!(first, "GET /api/v1/health HTTP/1.1\r\n\r\n").unwrap();
+    assert!(first.read(&mut [0; 4096]).unwrap() > 0);
+    let many: Vec<_> = (0..60).map(|_| TcpStream::connect(server.door("http")).unwrap()).collect();
+    assert!(server::clock::wait_until(Duration::from_secs(30), || said() == 1));
+    write!(first, "GET /api/v1/health HTTP/1.1\r\n\r\n").unwrap();
+    assert!(first.read(&mut [0; 4096]).unwrap() > 0);
+    drop(many);
+    assert!(get(server.door("http"), "/api/v1/health").starts_with("HTTP/1.1 200 "));
+    assert_eq!(said(), 1);
+}
+
+#[test]
 fn the_defaults_are_printed_as_a_configuration() {
     let output = fourfold().args(["config", "--defaults"]).output().unwrap();
     let defaults = text(&output.stdout);

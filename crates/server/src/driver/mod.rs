@@ -36,6 +36,9 @@ const BELL: Token = Token(0);
 /// Sessions have so long to say goodbye and their last words so long to leave when the server stops.
 const STOP_GRACE: Duration = Duration::from_millis(700);
 
+/// The last sync has so long after that: two seconds are promised for all.
+const STOP_SYNC: Duration = Duration::from_millis(900);
+
 /// What a driver is made of.
 pub struct Parts {
     /// The core.
@@ -94,7 +97,9 @@ pub struct Driver {
     accepting: Vec<usize>,
     /// Work is left for another turn.
     more: bool,
-    /// The server stops, at this moment at the latest.
+    /// When it was last said that no descriptors are left.
+    exhausted: Option<Mono>,
+    /// The server stops: connections end at this moment at the latest.
     stop_at: Option<Mono>,
 }
 
@@ -139,6 +144,7 @@ impl Driver {
             accept_again: None,
             accepting,
             more: true,
+            exhausted: None,
             stop_at: None,
         })
     }
@@ -179,15 +185,21 @@ impl Driver {
         if self.more || !self.lists.read.is_empty() || !self.lists.write.is_empty() {
             return Some(Duration::ZERO);
         }
-        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, self.stop_at];
+        let stop = self.stop_at.map(|at| if self.connections.len() == 0 { at.plus(STOP_SYNC) } else { at });
+        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop];
         let first = deadlines.into_iter().flatten().min()?;
         Some(first.since(self.clock.now().mono))
     }
 
     fn is_stopped(&self) -> bool {
         let Some(at) = self.stop_at else { return false };
+        let ended = self.connections.len() == 0 && self.is_durable() && !self.more;
+        ended || self.now.mono >= at.plus(STOP_SYNC)
+    }
+
+    /// Whether everything is synced, or can never be.
+    fn is_durable(&self) -> bool {
         let progress = self.broker.progress();
-        let durable = progress.synced >= progress.written || self.broker.failure().is_some() || self.pools.is_idle();
-        self.now.mono >= at || (self.connections.len() == 0 && durable && !self.more)
+        progress.synced >= progress.written || self.broker.failure().is_some()
     }
 }

@@ -21,6 +21,9 @@ const EVENTS_PER_ROUND: usize = 100_000;
 /// With no descriptors left, accepting is tried again after so long.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
+/// That no descriptors are left is said again after so long.
+const SAY_EXHAUSTED_AGAIN: Duration = Duration::from_secs(60);
+
 /// A peer that neither reads our last words nor hangs up is cut off after so long.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -35,6 +38,7 @@ impl Driver {
         self.accept_waiting();
         self.read_listed();
         self.fire_deadlines();
+        self.go_on_stopping();
         for _ in 0..ROUNDS_PER_TURN {
             self.end_core_turn();
             let told = self.tell_progress() | self.tell_events() | self.write_listed();
@@ -90,9 +94,13 @@ impl Driver {
                 Accepted::Nobody => return true,
                 Accepted::Gone => {}
                 Accepted::Exhausted(error) => {
-                    tracing::error!(
-                        "no more connections can be accepted ({error}): raise the limit of open files, or close some"
-                    );
+                    let mono = self.now.mono;
+                    if self.exhausted.is_none_or(|said| mono.since(said) >= SAY_EXHAUSTED_AGAIN) {
+                        self.exhausted = Some(mono);
+                        tracing::error!(
+                            "no more connections can be accepted ({error}): raise the limit of open files, or close some"
+                        );
+                    }
                     self.accept_again = Some(self.now.mono.plus(ACCEPT_PAUSE));
                     return false;
                 }
@@ -294,5 +302,18 @@ impl Driver {
             self.after(id);
         }
         self.more = true;
+    }
+
+    /// Ends the connections whose time is over, and syncs what is not.
+    fn go_on_stopping(&mut self) {
+        let Some(at) = self.stop_at else { return };
+        if self.now.mono >= at {
+            for id in self.connections.ids() {
+                self.remove(id);
+            }
+        }
+        if !self.is_durable() && self.pools.is_idle() {
+            self.broker.sync_now();
+        }
     }
 }
