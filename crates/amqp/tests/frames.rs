@@ -4,6 +4,8 @@
 mod rig;
 
 use amqp::wire::frame::{self, Kind};
+use amqp::wire::{long, table};
+use model::{ByteReader, HeaderValue};
 use rig::*;
 
 fn raw(kind: Kind, channel: u16, payload: &[u8]) -> Vec<u8> {
@@ -255,4 +257,28 @@ fn a_stopping_server_says_so() {
     assert_eq!(world.take(at)[0].code(), 320);
     world.send(at, &close_ok(0));
     assert!(world.is_closed(at));
+}
+
+#[test]
+fn the_server_shows_only_what_it_honours() {
+    let mut world = World::new();
+    let at = world.connect_from("127.0.0.1:1");
+    let start = world.one(at, b"AMQP\x00\x00\x09\x01");
+    let mut r = ByteReader::new(&start.fields);
+    assert_eq!((r.u8().unwrap(), r.u8().unwrap()), (0, 9));
+    let properties = table::read(table::body(&mut r).unwrap()).unwrap();
+    let names: Vec<_> = properties.iter().map(|property| property.name.as_str()).collect();
+    let order = ["capabilities", "cluster_name", "copyright", "information", "platform", "product", "version"];
+    assert_eq!(names, order, "as RabbitMQ orders them");
+    assert_eq!(properties[5].value, HeaderValue::Text("RabbitMQ".into()), "clients switch features by it");
+    let HeaderValue::Table(capabilities) = &properties[0].value else { panic!("a table") };
+    let shown: Vec<_> = capabilities.iter().map(|capability| capability.name.as_str()).collect();
+    for name in ["publisher_confirms", "basic.nack", "consumer_cancel_notify", "authentication_failure_close"] {
+        assert!(shown.contains(&name));
+    }
+    for name in ["direct_reply_to", "connection.blocked", "exchange_exchange_bindings", "consumer_priorities"] {
+        assert!(!shown.contains(&name), "{name} is not served yet");
+    }
+    assert_eq!(long(&mut r).unwrap(), b"AMQPLAIN PLAIN");
+    assert_eq!(long(&mut r).unwrap(), b"en_US");
 }

@@ -401,3 +401,43 @@ fn a_full_disk_refuses_publishes_and_heals_alone() {
     }
     assert_eq!(confirms(&world.ask(at, &publish(1, ("", "q"), 0, PERSISTENT, b"again"))), [(80, 2, false)]);
 }
+
+#[test]
+fn a_get_that_waits_for_the_disk_holds_back_what_follows_and_loses_nothing() {
+    let mut cold = options();
+    cold.storage.tail_cache_bytes = 0;
+    for seed in 1..20 {
+        let mut world = World::on(storage::SimDisk::new(), cold.clone());
+        let at = client_with_queue(&mut world);
+        fill(&mut world, at, 6);
+        let mut world = World::on(world.disk.kill(), cold.clone());
+        world.disk.set_cache_misses(seed);
+        let at = world.client();
+        let gets = (0..7).flat_map(|_| get(1, "q", false)).collect::<Vec<_>>();
+        let frames = world.ask(at, &[gets, declare(1, "q", DURABLE)].concat());
+        assert_eq!(bodies(&frames), ["0", "1", "2", "3", "4", "5"]);
+        let last: Vec<_> = frames.iter().rev().take(2).map(|got| got.method).collect();
+        assert_eq!(last, [(50, 11), (60, 72)], "in the order asked");
+    }
+}
+
+#[test]
+fn a_get_that_waits_ends_with_its_connection() {
+    let mut cold = options();
+    cold.storage.tail_cache_bytes = 0;
+    let mut world = World::on(storage::SimDisk::new(), cold.clone());
+    let at = client_with_queue(&mut world);
+    fill(&mut world, at, 3);
+    let mut world = World::on(world.disk.kill(), cold);
+    world.disk.set_cache_misses(3);
+    let at = world.client();
+    world.jobs = false;
+    let gets = (0..3).flat_map(|_| get(1, "q", false)).collect::<Vec<_>>();
+    world.send(at, &gets);
+    world.drop_link(at);
+    world.jobs = true;
+    world.run();
+    world.disk.set_cache_misses(0);
+    let other = world.client();
+    assert_eq!(bodies(&world.ask(other, &gets)), ["0", "1", "2"]);
+}

@@ -43,10 +43,11 @@ impl Consumer {
     }
 }
 
-/// All of them.
+/// All of them. Mostly one or two: found by a short search, without hashing on the way of every message.
 #[derive(Debug, Default)]
 pub struct Consumers {
-    by_id: HashMap<ConsumerId, Consumer>,
+    /// Invariant: ids ascend (the core gives them in that order).
+    by_id: Vec<(ConsumerId, Consumer)>,
     by_tag: HashMap<Box<str>, ConsumerId>,
 }
 
@@ -59,25 +60,28 @@ impl Consumers {
 
     /// Adds one.
     pub fn add(&mut self, id: ConsumerId, consumer: Consumer) {
-        self.by_tag.insert(consumer.tag.clone(), id);
-        self.by_id.insert(id, consumer);
+        if let Err(at) = self.find(id) {
+            self.by_tag.insert(consumer.tag.clone(), id);
+            self.by_id.insert(at, (id, consumer));
+        }
     }
 
     /// One of them.
     pub fn get_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
-        self.by_id.get_mut(&id)
+        let at = self.find(id).ok()?;
+        self.by_id.get_mut(at).map(|(_, consumer)| consumer)
     }
 
     /// Removes the one with `tag`.
     pub fn remove_tag(&mut self, tag: &str) -> Option<ConsumerId> {
-        let id = self.by_tag.remove(tag)?;
-        self.by_id.remove(&id);
-        Some(id)
+        let id = self.by_tag.get(tag).copied()?;
+        self.remove(id).map(|_| id)
     }
 
     /// Removes one.
     pub fn remove(&mut self, id: ConsumerId) -> Option<Consumer> {
-        let consumer = self.by_id.remove(&id)?;
+        let at = self.find(id).ok()?;
+        let (_, consumer) = self.by_id.remove(at);
         self.by_tag.remove(&consumer.tag);
         Some(consumer)
     }
@@ -85,8 +89,10 @@ impl Consumers {
     /// Removes all; their ids in the order they were given.
     pub fn take_all(&mut self) -> Vec<ConsumerId> {
         self.by_tag.clear();
-        let mut ids: Vec<_> = self.by_id.drain().map(|(id, _)| id).collect();
-        ids.sort_unstable();
-        ids
+        self.by_id.drain(..).map(|(id, _)| id).collect()
+    }
+
+    fn find(&self, id: ConsumerId) -> Result<usize, usize> {
+        self.by_id.binary_search_by_key(&id, |(id, _)| *id)
     }
 }
