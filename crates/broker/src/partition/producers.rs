@@ -237,7 +237,7 @@ mod tests {
         }
         let by_batches = Producers::recover(&records).unwrap();
         let snapshot = Bytes::from(by_batches.snapshot());
-        let by_snapshot = Producers::recover(&[snapshot.clone()]).unwrap();
+        let by_snapshot = Producers::recover(std::slice::from_ref(&snapshot)).unwrap();
         for producers in [by_batches, by_snapshot] {
             let seen = |sequence| match producers.check(batch(7, sequence)) {
                 Ok(Verdict::Duplicate { base, .. }) => Some(base.0),
