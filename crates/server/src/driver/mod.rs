@@ -37,7 +37,7 @@ const BELL: Token = Token(0);
 const STOP_GRACE: Duration = Duration::from_millis(700);
 
 /// The last sync has so long after that: two seconds are promised for all.
-const STOP_SYNC: Duration = Duration::from_millis(900);
+const STOP_SYNC: Duration = Duration::from_millis(800);
 
 /// What a driver is made of.
 pub struct Parts {

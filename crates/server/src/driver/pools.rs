@@ -20,7 +20,6 @@ pub struct Pools {
     read: Sender<Job>,
     work: Sender<Job>,
     done: Receiver<JobDone>,
-    running: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -43,32 +42,23 @@ impl Pools {
             senders.push(sender);
         }
         let [sync, read, work] = <[_; 3]>::try_from(senders).map_err(|_| io::Error::other("three lanes"))?;
-        Ok(Pools { sync, read, work, done, running: 0, threads })
+        Ok(Pools { sync, read, work, done, threads })
     }
 
     /// Hands a job to its lane.
-    pub fn run(&mut self, job: Job) {
+    pub fn run(&self, job: Job) {
         let lane = match job.lane() {
             Lane::Sync => &self.sync,
             Lane::Read => &self.read,
             Lane::Work => &self.work,
         };
         // The threads live as long as this sender: a job cannot be refused.
-        if lane.send(job).is_ok() {
-            self.running += 1;
-        }
+        let _ = lane.send(job);
     }
 
     /// An outcome, if there is one.
-    pub fn done(&mut self) -> Option<JobDone> {
-        let done = self.done.try_recv().ok()?;
-        self.running -= 1;
-        Some(done)
-    }
-
-    /// Whether jobs are still out.
-    pub fn is_idle(&self) -> bool {
-        self.running == 0
+    pub fn done(&self) -> Option<JobDone> {
+        self.done.try_recv().ok()
     }
 
     /// Lets the threads end after the jobs they have, and waits for them.

@@ -312,7 +312,7 @@ impl Driver {
                 self.remove(id);
             }
         }
-        if !self.is_durable() && self.pools.is_idle() {
+        if !self.is_durable() {
             self.broker.sync_now();
         }
     }
