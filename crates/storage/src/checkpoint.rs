@@ -19,7 +19,7 @@ const NEW_NAME: &str = "checkpoint.new";
 const MAGIC: [u8; 8] = *b"4FCHKPNT";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
-const RUN_BYTES: usize = 32;
+const RUN_BYTES: usize = 40;
 
 /// One log as the checkpoint has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub(crate) struct Checkpoint {
     /// No segment has this number or a greater one.
     pub(crate) segment_next: u64,
     pub(crate) logs: Vec<LogEntry>,
+    /// Segments in use, with the bytes of their runs when they were made.
+    pub(crate) segments: Vec<(u64, u64)>,
     pub(crate) state: StateTable,
 }
 
@@ -66,7 +68,13 @@ impl Checkpoint {
                 writer.u64(run.first.0);
                 writer.u64(run.last.0);
                 writer.i64(run.time_max.0);
+                writer.u64(run.bytes);
             }
+        }
+        writer.u64(self.segments.len() as u64);
+        for (number, bytes) in &self.segments {
+            writer.u64(*number);
+            writer.u64(*bytes);
         }
         writer.u64(self.state.len() as u64);
         for (owner, records) in self.state.iter() {
@@ -138,9 +146,12 @@ fn read_body(body: &[u8]) -> Result<Checkpoint, ReadError> {
         let mut runs = Vec::with_capacity(count);
         for _ in 0..count {
             let (segment, first, last) = (reader.u64()?, Offset(reader.u64()?), Offset(reader.u64()?));
-            runs.push(Run { segment, first, last, time_max: Wall(reader.i64()?) });
+            runs.push(Run { segment, first, last, time_max: Wall(reader.i64()?), bytes: reader.u64()? });
         }
         found.logs.push(LogEntry { log, range, covered, runs });
+    }
+    for _ in 0..reader.u64()? {
+        found.segments.push((reader.u64()?, reader.u64()?));
     }
     for _ in 0..reader.u64()? {
         let owner = Owner { kind: reader.u8()?, id: reader.u64()? };
@@ -229,15 +240,16 @@ mod tests {
             log: LogId(7),
             range: LogRange { start: Offset(1), end: Offset(9) },
             covered: Offset(4),
-            runs: vec![Run { segment: 1, first: Offset(1), last: Offset(3), time_max: Wall(8) }],
+            runs: vec![Run { segment: 1, first: Offset(1), last: Offset(3), time_max: Wall(8), bytes: 6 }],
         });
+        checkpoint.segments.push((1, 7));
         let owner = Owner { kind: 1, id: 2 };
         checkpoint.state.apply(owner, StateChangeRecord::Snapshot(b"abc"));
         checkpoint.state.apply(owner, StateChangeRecord::Delta(b"d"));
         let bytes = checkpoint.encode();
         let found = Checkpoint::decode(&bytes).unwrap().unwrap();
         assert_eq!((found.seq, found.first_file, found.first_seq, found.segment_next), (5, 2, 3, 4));
-        assert_eq!(found.logs, checkpoint.logs);
+        assert_eq!((&found.logs, &found.segments), (&checkpoint.logs, &checkpoint.segments));
         assert_eq!(found.state.to_recovered(), checkpoint.state.to_recovered());
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();

@@ -283,6 +283,7 @@ impl Storage {
                 Ok(Completed::Read(id))
             }
             Outcome::Copied { result } => self.copied(result),
+            Outcome::Merged { groups, result } => self.merged(&groups, result),
             Outcome::Checkpointed { result } => self.checkpointed(&result),
             Outcome::Removed => Ok(Completed::Nothing),
         }
@@ -360,6 +361,9 @@ fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
     for entry in checkpoint.logs {
         covered.insert(entry.log, entry.covered);
         index.restore(entry.log, entry.range, entry.runs);
+    }
+    for (number, bytes) in checkpoint.segments {
+        index.note_segment(number, bytes);
     }
     let mut replay = Replay { index: &mut index, state: &mut state, covered, missing: Vec::new() };
     let found = recover::recover(disk, base, &mut replay)?;

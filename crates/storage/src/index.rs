@@ -66,6 +66,19 @@ pub(crate) struct Run {
     pub(crate) first: Offset,
     pub(crate) last: Offset,
     pub(crate) time_max: Wall,
+    /// Bytes of its extents, headers included.
+    pub(crate) bytes: u64,
+}
+
+/// How much of a segment is still of use.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentUse {
+    /// Runs of living logs.
+    pub(crate) runs: u32,
+    /// Their bytes.
+    pub(crate) live: u64,
+    /// Bytes of all runs when it was made.
+    pub(crate) bytes: u64,
 }
 
 /// One log.
@@ -107,8 +120,7 @@ pub(crate) struct Index {
     logs: IdMap<LogId, Log>,
     /// Extents in all windows together.
     extents: usize,
-    /// For each segment, how many runs of live logs it holds.
-    run_counts: IdMap<u64, u32>,
+    segments: IdMap<u64, SegmentUse>,
     /// Segments that hold nothing alive any more.
     doomed: Vec<u64>,
 }
@@ -206,20 +218,57 @@ impl Index {
 
     fn release(&mut self, runs: &[Run]) {
         for run in runs {
-            if let Some(count) = self.run_counts.get_mut(&run.segment) {
-                *count -= 1;
-                if *count == 0 {
-                    self.run_counts.remove(&run.segment);
+            if let Some(segment) = self.segments.get_mut(&run.segment) {
+                segment.runs -= 1;
+                segment.live = segment.live.saturating_sub(run.bytes);
+                if segment.runs == 0 {
+                    self.segments.remove(&run.segment);
                     self.doomed.push(run.segment);
                 }
             }
         }
     }
 
+    fn hold(&mut self, run: &Run) {
+        let segment = self.segments.entry(run.segment).or_default();
+        segment.runs += 1;
+        segment.live += run.bytes;
+        segment.bytes = segment.bytes.max(segment.live);
+    }
+
+    /// How many bytes a segment had when it was made.
+    pub(crate) fn note_segment(&mut self, number: u64, bytes: u64) {
+        if let Some(segment) = self.segments.get_mut(&number) {
+            segment.bytes = segment.bytes.max(bytes);
+        }
+    }
+
+    /// Puts `new` in the place of what is left of `old`, neighbours in the log's order.
+    pub(crate) fn replace(&mut self, id: LogId, old: &[Run], new: Run) {
+        let Some(log) = self.logs.get_mut(&id) else { return };
+        let mut gone = Vec::new();
+        let mut at = None;
+        let mut position = 0;
+        log.runs.retain(|run| {
+            let goes = old.iter().any(|old| (old.segment, old.first) == (run.segment, run.first));
+            if goes {
+                gone.push(*run);
+                at = at.or(Some(position));
+            }
+            position += 1;
+            !goes
+        });
+        if let Some(at) = at {
+            log.runs.insert(at, new);
+            self.hold(&new);
+        }
+        self.release(&gone);
+    }
+
     /// Sets a log as a checkpoint has it.
     pub(crate) fn restore(&mut self, id: LogId, range: LogRange, runs: Vec<Run>) {
         for run in &runs {
-            *self.run_counts.entry(run.segment).or_default() += 1;
+            self.hold(run);
         }
         self.logs.insert(id, Log { start: range.start, end: range.end, runs, ..Log::default() });
     }
@@ -234,13 +283,13 @@ impl Index {
         log.shrink();
         if run.last >= log.start {
             log.runs.push(run);
-            *self.run_counts.entry(run.segment).or_default() += 1;
+            self.hold(&run);
         }
     }
 
     /// Whether any log has a run in `segment`.
     pub(crate) fn holds(&self, segment: u64) -> bool {
-        self.run_counts.contains_key(&segment)
+        self.segments.contains_key(&segment)
     }
 
     /// The segments that hold something alive, with their logs.
@@ -254,9 +303,9 @@ impl Index {
         segments
     }
 
-    /// How many segments hold something alive.
-    pub(crate) fn segments(&self) -> usize {
-        self.run_counts.len()
+    /// The segments that hold something alive.
+    pub(crate) fn segments(&self) -> &IdMap<u64, SegmentUse> {
+        &self.segments
     }
 
     /// Segments that hold nothing alive any more; each is named once.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::journal::files::JournalFile;
 use crate::reads::Piece;
 use crate::segment::build::Built;
+use crate::segment::merge::Group;
 use crate::segment::open::OpenSegment;
 use crate::{Lsn, ReadId};
 
@@ -43,6 +44,8 @@ pub(crate) enum Outcome {
     Opened { id: ReadId, number: u64, result: io::Result<Option<OpenSegment>> },
     /// What was alive in the oldest journal files is in segments.
     Copied { result: io::Result<Vec<Built>> },
+    /// Segments merged into one; `None` when one of them is damaged.
+    Merged { groups: Vec<Group>, result: io::Result<Option<Built>> },
     /// A checkpoint written.
     Checkpointed { result: io::Result<()> },
     /// Files removed.

@@ -17,6 +17,7 @@ mod engine;
 mod index;
 pub mod job;
 mod journal;
+mod merging;
 pub mod read;
 mod reading;
 mod reads;

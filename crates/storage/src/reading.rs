@@ -57,7 +57,9 @@ impl Storage {
             Look::Wait(id) => return Ok(Read::Pending(id)),
         };
         let damaged = |at| StorageError::Damaged { file: segment_name(run.segment), at };
-        let blocks = segment.footer.run(request.log).ok_or_else(|| damaged(0))?;
+        // A footer built again after damage may have made two runs one: what lies behind this run is not next.
+        let request = &ReadRequest { until: request.until.min(run.last.plus(1)), ..*request };
+        let blocks = segment.footer.run(request.log, run.first).ok_or_else(|| damaged(0))?;
         let mut from = request.from;
         loop {
             let (at, bytes) = blocks_for(blocks, from, request.bytes_max).ok_or_else(|| damaged(0))?;
@@ -157,7 +159,7 @@ impl Storage {
             None => found.window.get(found.window_at(from)).map(|extent| extent.last().plus(1)),
             Some(run) => {
                 let footer = self.segments.get(run.segment).map(|segment| Arc::clone(&segment.footer));
-                let blocks = footer.as_ref().and_then(|footer| footer.run(log));
+                let blocks = footer.as_ref().and_then(|footer| footer.run(log, run.first));
                 let next = blocks.and_then(|blocks| blocks.blocks.iter().find(|block| block.first > from));
                 Some(next.map_or(run.last.plus(1), |block| block.first))
             }
@@ -195,7 +197,7 @@ impl Storage {
             Look::Here(segment) => segment,
             Look::Wait(id) => return Ok(Look::Wait(id)),
         };
-        let Some(blocks) = segment.footer.run(log) else { return Ok(Look::Here(None)) };
+        let Some(blocks) = segment.footer.run(log, run.first) else { return Ok(Look::Here(None)) };
         for block in blocks.blocks.iter().filter(|block| block.time_max >= time) {
             let Some((at, bytes)) = blocks_for(blocks, block.first, 0) else { continue };
             let place = Place { source: Source::Segment(run.segment), at, bytes };

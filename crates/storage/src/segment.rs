@@ -3,6 +3,7 @@
 
 pub(crate) mod build;
 pub(crate) mod footer;
+pub(crate) mod merge;
 pub(crate) mod open;
 
 use model::{ByteReader, ByteWriter, FormatTag, LogId, Offset, Wall};

@@ -4,7 +4,7 @@
 //! Order of what becomes durable: segments, then all entries the checkpoint knows of, then the checkpoint; removals
 //! last. So a stop at any moment leaves either the old checkpoint with its window, or the new one with its segments.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -25,29 +25,51 @@ const BIG_LOG_PART: u64 = 16;
 /// Entries to wait after settling found no space.
 const AGAIN_AFTER: u64 = 64;
 
+/// After so many batches that trim it is looked whether segments are mostly dead.
+const MERGE_EVERY_TRIMS: u64 = 1024;
+
 /// Where settling stands.
 #[derive(Default)]
 pub(crate) struct Settler {
-    stage: Stage,
+    pub(crate) stage: Stage,
     pub(crate) segment_next: u64,
     /// After the disk was full: not before this entry.
     again_seq: u64,
     /// Segments that hold nothing alive, with the entry that must be durable before they may go.
     doomed: VecDeque<(u64, u64)>,
-    /// Bytes written to segments and checkpoints.
+    /// Bytes written to segments.
     pub(crate) written_bytes: u64,
+    pub(crate) settles: u64,
+    pub(crate) merges: u64,
+    /// Something has changed since it was last asked what to merge.
+    pub(crate) merge_due: bool,
+    /// Batches that trimmed or dropped.
+    trims: u64,
+    /// Segments that cannot be merged: they are damaged.
+    pub(crate) unmergeable: BTreeSet<u64>,
 }
 
 #[derive(Default)]
-enum Stage {
+pub(crate) enum Stage {
     #[default]
     Idle,
     /// A job copies files up to this number.
     Copying(u32),
+    /// A job merges segments.
+    Merging,
     /// The checkpoint waits for its last entry to be durable.
-    Waiting(u32, Box<Checkpoint>),
+    Waiting(Freed, Box<Checkpoint>),
     /// A job writes the checkpoint.
-    Writing(u32),
+    Writing(Freed),
+}
+
+/// What nobody needs once the checkpoint is durable.
+#[derive(Clone, Default)]
+pub(crate) struct Freed {
+    /// Journal files up to this number.
+    pub(crate) journal: u32,
+    /// Segments that were merged into another.
+    pub(crate) segments: Vec<u64>,
 }
 
 impl Settler {
@@ -60,6 +82,10 @@ impl Storage {
     /// Notes segments that have lost their last run, by what was just committed.
     pub(crate) fn note_doomed(&mut self) {
         let seq = self.writer.seq_next();
+        self.settler.trims += 1;
+        if self.settler.trims.is_multiple_of(MERGE_EVERY_TRIMS) {
+            self.settler.merge_due = true;
+        }
         for segment in self.index.take_doomed() {
             self.segments.remove(segment);
             self.settler.doomed.push_back((seq, segment));
@@ -74,11 +100,11 @@ impl Storage {
     /// Starts what is due. Called after every flush and every completed sync.
     pub(crate) fn go_on_settling(&mut self) {
         self.remove_doomed();
-        if let Stage::Waiting(file, checkpoint) = &mut self.settler.stage
+        if let Stage::Waiting(freed, checkpoint) = &mut self.settler.stage
             && checkpoint.seq <= self.writer.synced_seq
         {
-            let (file, checkpoint) = (*file, std::mem::take(&mut **checkpoint));
-            self.settler.stage = Stage::Writing(file);
+            let (freed, checkpoint) = (std::mem::take(freed), std::mem::take(&mut **checkpoint));
+            self.settler.stage = Stage::Writing(freed);
             let disk = Arc::clone(&self.disk);
             self.jobs.push_back(Job::new(Lane::Work, move || {
                 let result = checkpoint::write(&*disk, &checkpoint);
@@ -87,6 +113,9 @@ impl Storage {
         }
         if matches!(self.settler.stage, Stage::Idle) && self.writer.seq_next() >= self.settler.again_seq {
             self.start_settling();
+            if matches!(self.settler.stage, Stage::Idle) {
+                self.start_merging();
+            }
         }
     }
 
@@ -154,26 +183,33 @@ impl Storage {
             Ok(built) => built,
             Err(error) => return self.settling_failed("settling", &error),
         };
+        self.settler.settles += 1;
         for segment in built {
             self.settler.written_bytes += segment.bytes;
             for (log, run) in &segment.runs {
                 self.index.settled(*log, file, *run);
             }
+            self.index.note_segment(segment.number, segment.runs.iter().map(|(_, run)| run.bytes).sum());
             if self.index.holds(segment.number) {
                 self.segments.insert(segment.number, segment.open);
             } else {
                 self.settler.doomed.push_back((self.writer.seq_next(), segment.number));
             }
         }
+        self.begin_checkpoint(Freed { journal: file, segments: Vec::new() });
+        Ok(Completed::Nothing)
+    }
+
+    /// Draws up a checkpoint, which waits for what it knows to be durable.
+    pub(crate) fn begin_checkpoint(&mut self, freed: Freed) {
         // What is committed from here on is not in the checkpoint, so it must not be in the same entry either.
         self.writer.seal(&mut self.index, &mut self.tail);
-        let checkpoint = self.draw_up(file);
-        self.settler.stage = Stage::Waiting(file, Box::new(checkpoint));
+        let checkpoint = self.draw_up(freed.journal);
+        self.settler.stage = Stage::Waiting(freed, Box::new(checkpoint));
         if self.failure().is_none() {
             self.start_sync();
             self.go_on_settling();
         }
-        Ok(Completed::Nothing)
     }
 
     fn draw_up(&self, settled: u32) -> Checkpoint {
@@ -190,6 +226,7 @@ impl Storage {
             first_seq,
             segment_next: self.settler.segment_next,
             logs: self.index.iter().map(entry).collect(),
+            segments: self.index.segments().iter().map(|(number, segment)| (*number, segment.bytes)).collect(),
             state: self.state.clone(),
         }
     }
@@ -199,14 +236,15 @@ impl Storage {
     /// # Errors
     /// [`StorageError::Closed`] when the disk failed.
     pub(crate) fn checkpointed(&mut self, result: &io::Result<()>) -> Result<Completed, StorageError> {
-        let Stage::Writing(file) = self.settler.stage else { return Ok(Completed::Nothing) };
+        let Stage::Writing(freed) = std::mem::take(&mut self.settler.stage) else { return Ok(Completed::Nothing) };
         if let Err(error) = result {
             return self.settling_failed("writing the checkpoint", error);
         }
-        self.settler.stage = Stage::Idle;
-        let free = self.writer.release(file);
+        let files = self.writer.release(freed.journal);
         self.space.forget();
-        self.remove(free.into_iter().map(|number| file_name(u64::from(number))).collect());
+        self.settler.merge_due = true;
+        let names = files.into_iter().map(|number| file_name(u64::from(number)));
+        self.remove(names.chain(freed.segments.into_iter().map(segment_name)).collect());
         if self.failure().is_none() {
             self.go_on_settling();
         }
@@ -214,7 +252,7 @@ impl Storage {
     }
 
     // A full disk is waited out: nothing is lost, the window is only larger. Anything else is fatal.
-    fn settling_failed(&mut self, what: &str, error: &io::Error) -> Result<Completed, StorageError> {
+    pub(crate) fn settling_failed(&mut self, what: &str, error: &io::Error) -> Result<Completed, StorageError> {
         self.settler.stage = Stage::Idle;
         if error.kind() == io::ErrorKind::StorageFull {
             tracing::warn!(%error, "{what} must wait for space");

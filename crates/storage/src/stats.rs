@@ -9,8 +9,12 @@ pub struct Stats {
     pub journal_bytes: u64,
     /// Bytes of units handed to [`Storage::commit`].
     pub unit_bytes: u64,
-    /// Bytes written to segments by settling.
+    /// Bytes written to segments by settling and merging.
     pub settled_bytes: u64,
+    /// How often journal files were settled.
+    pub settles: u64,
+    /// How often segments were merged.
+    pub merges: u64,
     /// Syncs of the journal that came back.
     pub syncs: u64,
     /// Bytes written to the journal and not synced yet.
@@ -25,6 +29,8 @@ pub struct Stats {
     pub tail_bytes: usize,
     /// Segments that hold something alive.
     pub segments: usize,
+    /// Bytes of what is alive in them.
+    pub segment_live_bytes: u64,
     /// Logs.
     pub logs: usize,
     /// Owners in the state table.
@@ -48,13 +54,16 @@ impl Storage {
             journal_bytes: self.writer.written_bytes,
             unit_bytes: self.unit_bytes,
             settled_bytes: self.settler.written_bytes,
+            settles: self.settler.settles,
+            merges: self.settler.merges,
             syncs: self.syncs,
             dirty_bytes: self.writer.written_bytes - self.synced_bytes,
             window_files,
             window_bytes: window_files as u64 * self.options.journal_file_bytes,
             extents: self.index.extents(),
             tail_bytes: self.tail.bytes(),
-            segments: self.index.segments(),
+            segments: self.index.segments().len(),
+            segment_live_bytes: self.index.segments().values().map(|segment| segment.live).sum(),
             logs: self.index.len(),
             owners: self.state.len(),
         }

@@ -6,7 +6,9 @@ use std::io;
 use super::files::JournalFile;
 use super::frame::{ALIGN, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader};
 
-const BUFFER_BYTES: usize = 256 << 10;
+/// After a jump little is read, and more and more as long as reading goes straight on.
+const BUFFER_BYTES_MIN: usize = 4 << 10;
+const BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// A window of bytes over a file that moves forward.
 pub(crate) struct Scanner<'a> {
@@ -26,8 +28,10 @@ impl<'a> Scanner<'a> {
     pub(crate) fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
         let inside = at >= self.at && at + count as u64 <= self.at + self.buffer.len() as u64;
         if !inside {
-            let wanted =
-                count.max(BUFFER_BYTES).min(usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX));
+            let straight = (self.at..=self.at + self.buffer.len() as u64).contains(&at);
+            let ahead = if straight { self.buffer.len() * 2 } else { 0 };
+            let left = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
+            let wanted = count.max(ahead.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)).min(left);
             self.buffer.clear();
             self.buffer.resize(wanted, 0);
             let got = self.file.handle.read_at(at, &mut self.buffer)?;

@@ -1,4 +1,4 @@
-//! The end of a segment: its runs (one for each log) and a sparse index of blocks by offset and time. Built while
+//! The end of a segment: its runs (of one log each) and a sparse index of blocks by offset and time. Built while
 //! writing; when it is damaged it is built again by walking the extents.
 
 use model::{ByteReader, ByteWriter, LogId, Offset, ReadError, Wall};
@@ -35,18 +35,25 @@ pub(crate) struct FooterRun {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// What a segment's end says. Runs are in the order of the file, which is that of the logs.
+impl FooterRun {
+    /// Bytes of its extents.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks.first().map_or(0, |block| self.end - block.at)
+    }
+}
+
+/// What a segment's end says. Runs are in the order of the file, which is by log and offset.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Footer {
     pub(crate) runs: Vec<FooterRun>,
 }
 
 impl Footer {
-    /// Adds the extent at `at`.
-    pub(crate) fn push(&mut self, extent: &ExtentHeader, at: u64) {
+    /// Adds the extent at `at`; `joins`: it may continue the last run if that is of the same log.
+    pub(crate) fn push(&mut self, extent: &ExtentHeader, at: u64, joins: bool) {
         let end = at + extent.whole_bytes();
         let block = Block { first: extent.first, time_max: extent.time_max, at };
-        match self.runs.last_mut().filter(|run| run.log == extent.log) {
+        match self.runs.last_mut().filter(|run| joins && run.log == extent.log) {
             Some(run) => {
                 run.last = extent.last();
                 run.time_max = run.time_max.max(extent.time_max);
@@ -67,10 +74,10 @@ impl Footer {
         }
     }
 
-    /// The run of `log`.
-    pub(crate) fn run(&self, log: LogId) -> Option<&FooterRun> {
-        let at = self.runs.binary_search_by_key(&log, |run| run.log).ok()?;
-        self.runs.get(at)
+    /// The run of `log` that begins at `first`. (Built again after damage, runs of one log are one.)
+    pub(crate) fn run(&self, log: LogId, first: Offset) -> Option<&FooterRun> {
+        let after = self.runs.partition_point(|run| (run.log, run.first) <= (log, first));
+        self.runs.get(after.checked_sub(1)?).filter(|run| run.log == log)
     }
 
     /// Bytes it takes in memory, about.
@@ -171,7 +178,7 @@ mod tests {
                 format: model::FormatTag(1),
                 lost: false,
             };
-            footer.push(&extent, at);
+            footer.push(&extent, at, true);
             at += extent.whole_bytes();
         }
         let bytes = footer.encode(&[3; 16], at);
@@ -179,7 +186,7 @@ mod tests {
         let body = &bytes[..length as usize];
         assert_eq!((found_at, crc), (at, seeded_crc(&[3; 16], body)));
         assert_eq!(Footer::decode(body), Ok(footer.clone()));
-        assert_eq!(footer.run(LogId(1)).unwrap().last, Offset(498));
+        assert_eq!(footer.run(LogId(1), Offset(0)).unwrap().last, Offset(498));
         assert_eq!(footer.runs[0].blocks.len(), 8);
     }
 }

@@ -76,7 +76,7 @@ fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer>
         let got = handle.read_at(at, &mut bytes)?;
         let header = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes));
         let Some(header) = header else { return Ok(footer) };
-        footer.push(&header, at);
+        footer.push(&header, at, true);
         at += header.whole_bytes();
     }
 }

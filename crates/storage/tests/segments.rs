@@ -1,0 +1,90 @@
+//! What outlives the window: read in order, few files, space that comes back, time found in the cold.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::oracle::{Change, Pair};
+use storage::SyncPolicy;
+use storage::sim_disk::{run_jobs, settle_down};
+
+fn put(pair: &mut Pair, log: u64, bytes: usize, time: i64) {
+    pair.commit(&[Change::Put(vec![(log, 0)], vec![vec![time as u8; bytes]], time)], SyncPolicy::Sync).unwrap();
+}
+
+fn end_turn(pair: &mut Pair) {
+    pair.storage.flush().unwrap();
+    run_jobs(&mut pair.storage).unwrap();
+}
+
+fn segment_bytes(pair: &Pair) -> u64 {
+    let names = pair.disk.names();
+    let segments = names.iter().filter(|name| name.starts_with("segments/"));
+    segments.map(|name| pair.disk.bytes_of(name).unwrap().len() as u64).sum()
+}
+
+#[test]
+fn trickles_that_live_long_stay_in_few_segments() {
+    let mut pair = Pair::new();
+    for n in 0..600 {
+        put(&mut pair, n % 20, 30, n as i64);
+        put(&mut pair, 99, 5000, n as i64);
+        let end = pair.model.logs[&99].end;
+        pair.commit(&[Change::Trim(99, end - 1)], SyncPolicy::Sync).unwrap();
+        pair.history.drain(..pair.history.len() - 1);
+        end_turn(&mut pair);
+    }
+    settle_down(&mut pair.storage).unwrap();
+    let stats = pair.storage.stats();
+    assert!(stats.settles > 30 && stats.merges > 3, "{stats:?}");
+    assert!(stats.segments < 16, "{stats:?}");
+    assert!(stats.write_amplification_permille() < 2500, "{}", stats.write_amplification_permille());
+    pair.check_all();
+    for time in [0, 17, 300, 599] {
+        pair.check_time(time as u64 % 20, time);
+    }
+    pair.reopen(pair.disk.crash(1), pair.storage.progress().synced);
+    pair.disk.set_cache_misses(5);
+    pair.check_all();
+    pair.check_time(3, 43);
+}
+
+#[test]
+fn space_of_the_dead_comes_back_though_a_neighbour_lives() {
+    let mut pair = Pair::new();
+    // One message of log 0 lies among much of others, which is consumed late.
+    for n in 0..200u64 {
+        put(&mut pair, 1 + n % 40, 2500, n as i64);
+        if n.is_multiple_of(20) {
+            put(&mut pair, 0, 100, n as i64);
+        }
+        end_turn(&mut pair);
+    }
+    settle_down(&mut pair.storage).unwrap();
+    let before = segment_bytes(&pair);
+    let trims: Vec<Change> = (1..=40).map(|log| Change::Trim(log, pair.model.logs[&log].end)).collect();
+    pair.commit(&trims, SyncPolicy::Sync).unwrap();
+    for n in 0..100 {
+        put(&mut pair, 50, 2500, n);
+        end_turn(&mut pair);
+        pair.history.drain(..pair.history.len() - 1);
+    }
+    settle_down(&mut pair.storage).unwrap();
+    let stats = pair.storage.stats();
+    assert!(segment_bytes(&pair) < stats.segment_live_bytes * 2 + 8000, "{before} then {stats:?}");
+    pair.check_all();
+    pair.reopen(pair.disk.kill(), pair.storage.progress().written);
+}
+
+#[test]
+fn many_extents_settle_before_the_window_is_full() {
+    let disk = storage::SimDisk::new();
+    let options = storage::Options { extents_max: 200, ..common::tiny() };
+    let (mut storage, _) = storage::Storage::open(std::sync::Arc::new(disk), options).unwrap();
+    for turn in 0..600u64 {
+        common::put(&mut storage, &[turn % 3], &[b"x"], SyncPolicy::None).unwrap();
+        storage.flush().unwrap();
+        run_jobs(&mut storage).unwrap();
+        assert!(storage.stats().extents <= 410, "{:?}", storage.stats());
+    }
+    assert_eq!(common::read_all(&mut storage, 2).len(), 200);
+}
