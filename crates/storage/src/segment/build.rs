@@ -1,5 +1,5 @@
-//! Writing a segment, out of journal files or of other segments: small neighbours are made one extent. Runs as a job; knows nothing of
-//! the index.
+//! Writing a segment, out of journal files or of other segments: small neighbours are made one extent. Runs as a job;
+//! knows nothing of the index.
 
 use std::io;
 use std::sync::Arc;

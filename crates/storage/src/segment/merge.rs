@@ -1,5 +1,6 @@
 //! Merging segments: copies runs of several into one, neighbours of a log joined. Runs as a job.
 
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(crate) struct Group {
     pub(crate) runs: Vec<Run>,
 }
 
-/// Copies `groups` (in the order of logs and offsets) into the segment `number`. `None` when anything cannot be read: the
-/// segments then stay as they are, so that what can be read of them still can.
+/// Copies `groups` (in the order of logs and offsets) into the segment `number`. `None` when anything cannot be read:
+/// the segments then stay as they are, so that what can be read of them still can.
 ///
 /// # Errors
 /// The disk's, when writing.
@@ -31,12 +32,14 @@ pub(crate) fn merge(disk: &dyn Disk, number: u64, groups: &[Group]) -> io::Resul
     for group in groups {
         builder.begin_run()?;
         for run in &group.runs {
-            if !open.contains_key(&run.segment) {
-                // One that is gone was trimmed away meanwhile; one that cannot be read is left alone.
-                let Ok(Some(segment)) = open_segment(disk, run.segment) else { return Ok(None) };
-                open.insert(run.segment, segment);
-            }
-            let Some(segment) = open.get(&run.segment) else { return Ok(None) };
+            let segment = match open.entry(run.segment) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    // One that is gone was trimmed away meanwhile; one that cannot be read is left alone.
+                    let Ok(Some(segment)) = open_segment(disk, run.segment) else { return Ok(None) };
+                    place.insert(segment)
+                }
+            };
             if !copy(segment, group, run, &mut builder)? {
                 return Ok(None);
             }
