@@ -98,7 +98,7 @@ impl Driver {
                     if self.exhausted.is_none_or(|said| mono.since(said) >= SAY_EXHAUSTED_AGAIN) {
                         self.exhausted = Some(mono);
                         tracing::error!(
-                            "no more connections can be accepted ({error}): raise the limit of open files, or close some"
+                            "no more connections can be accepted ({error}): raise the limit of open files or close some"
                         );
                     }
                     self.accept_again = Some(self.now.mono.plus(ACCEPT_PAUSE));
