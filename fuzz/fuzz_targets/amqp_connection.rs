@@ -1,4 +1,4 @@
-//! Fuzzes a whole connection's input through the session: no panic, no hang, no allocation by a number the sender chose.
+//! Fuzzes what a client sends over a connection: no panic, no hang, no allocation by a number the sender chose.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| amqp::fuzz_connection(data));
