@@ -1,6 +1,6 @@
 //! Fetch: stored batches back to consumers, untouched when they are record batches, converted when another tongue wrote
-//! them. Waits (a long poll) until there is enough or the time is over. Fetch sessions are never kept: the session id is
-//! always 0, which tells clients to ask in full each time (KIP-227).
+//! them. Waits (a long poll) until there is enough or the time is over. Fetch sessions are never kept: the session id
+//! is always 0, which tells clients to ask in full each time (KIP-227).
 
 mod select;
 

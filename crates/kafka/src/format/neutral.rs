@@ -1,4 +1,5 @@
-//! Between records and the neutral message: headers both ways, and the facts that other tongues keep apart from headers.
+//! Between records and the neutral message: headers both ways, and the facts that other tongues keep apart from
+//! headers.
 //!
 //! Reading, a header that bears a fact's name sets the fact and stays a header, so that nothing is lost for either kind
 //! of reader. Writing, a fact becomes a header unless the message has one of that name.

@@ -225,7 +225,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_batch_never_panics(at in 0usize..400, value in any::<u8>(), codec in 0usize..5, seal in any::<bool>()) {
+    fn a_damaged_batch_never_panics(
+        at in 0usize..400, value in any::<u8>(), codec in 0usize..5, seal in any::<bool>(),
+    ) {
         let mut batch = client_batch(4, CODECS[codec]);
         let at = at % batch.len();
         batch[at] = value;

@@ -1,4 +1,4 @@
-//! The primitive types at their edges. Whole messages are compared with an independent implementation in `api/tests.rs`.
+//! The primitive types at their edges. Whole messages are compared with another implementation in `api/tests.rs`.
 
 use model::{ByteReader, ReadError};
 

@@ -1,5 +1,5 @@
-//! From stored chunks to what a fetch answers: record batches as they lie, cut at batch borders; adjacent units of other
-//! tongues gathered into one batch.
+//! From stored chunks to what a fetch answers: record batches as they lie, cut at batch borders; adjacent units of
+//! other tongues gathered into one batch.
 
 use std::ops::ControlFlow;
 
@@ -137,8 +137,8 @@ fn weight(message: &Message) -> usize {
     MESSAGE_BYTES_MIN + part(&message.key) + part(&message.value) + headers
 }
 
-/// The chunk's batches with the offsets they have in this log. They carry them already, unless they were stored once for
-/// several logs and stamped for another.
+/// The chunk's batches with the offsets they have in this log. They carry them already, unless they were stored once
+/// for several logs and stamped for another.
 fn in_place(chunk: &Chunk) -> Bytes {
     match BatchHeader::read(&chunk.units) {
         Some(header) if header.base != chunk.first.0 as i64 => {

@@ -189,7 +189,7 @@ impl Rig {
             busy = true;
         }
         busy |= self.broker.progress() != before;
-        for client in 0..self.clients.len() {
+        for (client, could_read) in could_read.into_iter().enumerate() {
             if self.clients[client].session.awaits_progress() {
                 self.handle(client, Input::Progress);
             }
@@ -198,7 +198,7 @@ impl Rig {
                 busy = true;
             }
             // Whatever was held back may be read now.
-            busy |= !could_read[client] && self.wants_input(client) && !self.clients[client].unread.is_empty();
+            busy |= !could_read && self.wants_input(client) && !self.clients[client].unread.is_empty();
         }
         busy
     }
