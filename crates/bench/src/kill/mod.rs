@@ -21,7 +21,9 @@ use check::{Books, Tally};
 use server::Server;
 
 /// Kills of one data folder before a fresh one is begun: each verification reads the folder's whole content.
-const KILLS_A_FOLDER: u64 = 20;
+const KILLS_A_FOLDER: u64 = 10;
+/// Every second folder has a journal so small that kills meet it while it settles, all the time.
+const SMALL_JOURNAL: &[&str] = &["--storage-journal-file-bytes", "1MiB", "--storage-journal-files-max", "3"];
 /// Load runs at least and at most so long before the kill.
 const KILL_AFTER_MS: std::ops::Range<u64> = 5..400;
 
@@ -89,7 +91,8 @@ pub fn run(args: &Args) -> Outcome<()> {
 
 /// One data folder: load, kill, restart, verify, `kills` times.
 fn folder_of_kills(args: &Args, folder: &Path, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
-    let mut server = Server::start(&args.bin, folder)?;
+    let is_small = (tally.kills / KILLS_A_FOLDER) % 2 == 1;
+    let mut server = Server::start(&args.bin, folder, if is_small { SMALL_JOURNAL } else { &[] })?;
     load::prepare(&server)?;
     let mut books = Books::default();
     for _ in 0..kills {

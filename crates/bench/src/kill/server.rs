@@ -14,6 +14,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     bin: PathBuf,
     folder: PathBuf,
+    options: &'static [&'static str],
     child: Child,
     /// `host:port` of the Kafka door.
     pub(crate) kafka: String,
@@ -22,20 +23,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it in `folder`, on free ports.
-    pub(crate) fn start(bin: &Path, folder: &Path) -> Outcome<Server> {
+    /// Starts it in `folder`, on free ports, with `options` beside the usual ones.
+    pub(crate) fn start(bin: &Path, folder: &Path, options: &'static [&'static str]) -> Outcome<Server> {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let free = "127.0.0.1:0".to_owned();
-        let child = spawn(bin, folder, &free, &free)?;
+        let child = spawn(bin, folder, [&free, &free], options)?;
         let mut server =
-            Server { bin: bin.to_owned(), folder: folder.to_owned(), child, kafka: free.clone(), amqp: free };
+            Server { bin: bin.to_owned(), folder: folder.to_owned(), options, child, kafka: free.clone(), amqp: free };
         server.await_ready()?;
         Ok(server)
     }
 
     /// Starts it again, on the same ports and data.
     pub(crate) fn restart(&mut self) -> Outcome<()> {
-        self.child = spawn(&self.bin, &self.folder, &self.kafka, &self.amqp)?;
+        self.child = spawn(&self.bin, &self.folder, [&self.kafka, &self.amqp], self.options)?;
         self.await_ready()
     }
 
@@ -85,13 +86,13 @@ fn ready_file(folder: &Path) -> PathBuf {
     folder.join("ready.json")
 }
 
-fn spawn(bin: &Path, folder: &Path, kafka: &str, amqp: &str) -> Outcome<Child> {
+fn spawn(bin: &Path, folder: &Path, [kafka, amqp]: [&str; 2], options: &[&str]) -> Outcome<Child> {
     let _ = fs::remove_file(ready_file(folder)); // there is none before the first start
     let log = fs::File::options().create(true).append(true).open(folder.join("log.txt")).map_err(|e| e.to_string())?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new(bin);
     command.arg("serve").arg("--data").arg(folder.join("data")).arg("--ready-file").arg(ready_file(folder));
-    command.args(["--kafka", kafka, "--amqp", amqp, "--http", "127.0.0.1:0"]);
+    command.args(["--kafka", kafka, "--amqp", amqp, "--http", "127.0.0.1:0"]).args(options);
     command.stdin(Stdio::null()).stdout(log).stderr(errors);
     command.spawn().map_err(|e| format!("{}: {e}", bin.display()))
 }
