@@ -7,8 +7,9 @@ use crate::shell::{self, root, say};
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
         Some("kill") => kill(&words[1..]),
-        Some(other) => Err(format!("there is no judge '{other}'; there is: kill")),
-        None => Err("which judge? there is: kill".to_owned()),
+        Some("power") => power(&words[1..]),
+        Some(other) => Err(format!("there is no judge '{other}'; there are: kill, power")),
+        None => Err("which judge? there are: kill, power".to_owned()),
     }
 }
 
@@ -27,5 +28,17 @@ fn kill(words: &[String]) -> Result<(), String> {
     if let Some(report) = args.all("--report").last() {
         command.args(["--report", report]);
     }
+    shell::run(command)
+}
+
+/// Power cuts of simulated servers; `--seed` is the first one's.
+fn power(words: &[String]) -> Result<(), String> {
+    let args = Args::parse(words, &["--times", "--seed"], &[])?;
+    say("building the simulator");
+    let folder = shell::build(&["sim"])?;
+    let times = args.number("--times")?.unwrap_or(1000);
+    say(&format!("cutting the power of {times} simulated servers"));
+    let mut command = std::process::Command::new(folder.join("sim"));
+    command.current_dir(root()).arg(times.to_string()).arg(args.number("--seed")?.unwrap_or(1).to_string());
     shell::run(command)
 }

@@ -24,7 +24,10 @@ cargo xtask COMMAND
                                  PART: unit, kafka, amqp, or one suite such as kafka/java
   tidy                           the rules of the house (also run by cargo test -p xtask)
   judge kill [--times N] [--seed N]
-                                 kills the broker under load and reads back everything that was acknowledged
+                                 kills the broker under load and reads back everything that was acknowledged;
+                                 --report FILE writes the outcome down
+  judge power [--times N] [--seed N]
+                                 cuts the power of simulated servers, one seed each
   bench [ARGUMENTS]              load generators against a broker of its own; see cargo xtask bench --help
 ";
 
