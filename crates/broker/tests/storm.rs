@@ -248,7 +248,8 @@ proptest! {
         }
         let mut rig = rig.power_cut(seed);
         let seen = rig.seen_all(1, "q");
-        let kept = got.iter().filter(|delivery| !acked.contains(&delivery.key)).map(|delivery| again(&look(delivery).0));
+        let unacked = got.iter().filter(|delivery| !acked.contains(&delivery.key));
+        let kept = unacked.map(|delivery| again(&look(delivery).0));
         let mut expected: Vec<_> = kept.collect();
         expected.push(first("last"));
         let tail_seen = seen.len().saturating_sub(expected.len());
