@@ -61,7 +61,7 @@ pub fn run(seed: u64, end: End, tongues: Tongues<'_>) -> Result<Report, String> 
     let mut clients = Clients::default();
     let mut disk = SimDisk::new();
     for life in 0..=LIVES {
-        let world = World::open(disk, &[tongues.kafka, tongues.amqp], random.next());
+        let world = World::open(disk, &[tongues.kafka, tongues.amqp], random.draw());
         let mut world = world.map_err(|why| format!("life {life} does not open: {why}"))?;
         if life > 0 {
             check_topic(&mut world, &clients, tongues, end)?;
@@ -71,7 +71,7 @@ pub fn run(seed: u64, end: End, tongues: Tongues<'_>) -> Result<Report, String> 
         let mut running = Life::begin(world, tongues);
         running.load(&mut clients, &mut random, end)?;
         disk = match end {
-            End::Power => running.world.power_cut(random.next()),
+            End::Power => running.world.power_cut(random.draw()),
             End::Kill => running.world.kill(),
         };
     }
