@@ -22,7 +22,7 @@ fn mutate(frame: &[u8], random: &mut Random) -> Vec<u8> {
             }
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte = random.next() as u8;
+                    *byte = random.draw() as u8;
                 }
             }
         }
