@@ -28,6 +28,7 @@ enum RecordRef<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct CatalogStore {
     catalog: Catalog,
+    last_change: Lsn,
 }
 
 impl CatalogStore {
@@ -42,12 +43,18 @@ impl CatalogStore {
                 Record::Command(command) => catalog.apply(&command).map_err(|e| unusable(e.to_string()))?,
             }
         }
-        Ok(CatalogStore { catalog })
+        Ok(CatalogStore { catalog, last_change: Lsn::default() })
     }
 
     /// All that exists.
     pub(crate) fn get(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// When it last changed. Whoever answers that something exists (or does not) already, waits until that is synced:
+    /// the change that made it so may not be on disk yet.
+    pub(crate) fn last_change(&self) -> Lsn {
+        self.last_change
     }
 
     /// Checks, stores and applies `command`. The answer to it must wait until the [`Lsn`] is synced.
@@ -57,6 +64,7 @@ impl CatalogStore {
         let batch = Batch { state: &[(state::CATALOG_OWNER, StateChange::Delta(&record))], ..Batch::default() };
         let lsn = storage.commit(&batch, SyncPolicy::Sync)?;
         self.catalog.apply(command)?; // checked above: it cannot fail
+        self.last_change = lsn;
         Ok(lsn)
     }
 

@@ -274,3 +274,18 @@ fn names_are_shared_with_topics_and_a_queue_goes_with_its_topic() {
     assert!(rig.inbox.iter().any(|(_, event)| told(event)));
     assert!(rig.killed().broker.queues("/").is_empty());
 }
+
+#[test]
+fn whoever_finds_a_queue_or_exchange_waits_for_the_sync_of_whoever_made_it() {
+    let mut rig = Rig::new();
+    let durable = QueueSpec { durable: true, ..spec("q") };
+    let made = rig.declare(&durable).unwrap();
+    assert!(made.created && made.lsn > Lsn(0));
+    let found = rig.declare(&durable).unwrap();
+    assert!(!found.created && found.lsn >= made.lsn, "the second answer may not leave before the queue is on disk");
+    let x = ExchangeSpec { durable: true, ..exchange("x", ExchangeKind::Fanout) };
+    let made = rig.broker.declare_exchange(&x).unwrap().1;
+    assert!(rig.broker.declare_exchange(&x).unwrap().1 >= made);
+    let bound = rig.broker.bind(ME, &binding("x", "q", "")).unwrap();
+    assert!(rig.broker.bind(ME, &binding("x", "q", "")).unwrap() >= bound);
+}

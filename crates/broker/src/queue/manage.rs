@@ -89,7 +89,10 @@ impl Queues {
         spec: &QueueSpec,
     ) -> Result<Declared, BrokerError> {
         match self.find(session, &spec.tenant, &spec.name) {
-            Ok(queue) => return Ok(Declared { info: queue.describe(), created: false, lsn: Lsn::default() }),
+            Ok(queue) => {
+                let lsn = if queue.is_stored() { core.catalog.last_change() } else { Lsn::default() };
+                return Ok(Declared { info: queue.describe(), created: false, lsn });
+            }
             Err(BrokerError::Missing { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -167,7 +170,7 @@ impl Queues {
     ) -> Result<(u64, Lsn), BrokerError> {
         let queue = match self.find(session, tenant, name) {
             Ok(queue) => queue,
-            Err(BrokerError::Missing { .. }) => return Ok((0, Lsn::default())),
+            Err(BrokerError::Missing { .. }) => return Ok((0, core.catalog.last_change())),
             Err(error) => return Err(error),
         };
         let (id, ready) = (queue.id, queue.ready());

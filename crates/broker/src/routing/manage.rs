@@ -37,7 +37,7 @@ impl Queues {
         spec: &ExchangeSpec,
     ) -> Result<(ExchangeSpec, Lsn), BrokerError> {
         if let Some(found) = self.exchanges.spec(&spec.tenant, &spec.name) {
-            return Ok((found, Lsn::default()));
+            return Ok((found, core.catalog.last_change()));
         }
         let lsn = if spec.durable { core.run(&Command::CreateExchange(stored(spec)))? } else { Lsn::default() };
         self.exchanges.insert(spec.clone());
@@ -56,7 +56,7 @@ impl Queues {
                 Err(BrokerError::InUse { name: name.to_owned(), why: "in use" })
             }
             Some(_) => self.remove_exchange(core, tenant, name),
-            None => Ok(Lsn::default()),
+            None => Ok(core.catalog.last_change()),
         }
     }
 
@@ -78,7 +78,7 @@ impl Queues {
         let missing = || BrokerError::Missing { kind: "exchange", name: spec.exchange.as_str().to_owned() };
         let exchange = self.exchanges.get_mut(&spec.tenant, &spec.exchange).ok_or_else(missing)?;
         if exchange.has(id, &spec.key, &spec.arguments) {
-            return Ok(Lsn::default());
+            return Ok(core.catalog.last_change());
         }
         // A binding lasts as long as both its ends.
         let lasts = is_stored && exchange.spec.durable;
@@ -95,13 +95,15 @@ impl Queues {
     ) -> Result<Lsn, BrokerError> {
         let queue = match self.find(session, &spec.tenant, &spec.queue) {
             Ok(queue) => queue,
-            Err(BrokerError::Missing { .. }) => return Ok(Lsn::default()),
+            Err(BrokerError::Missing { .. }) => return Ok(core.catalog.last_change()),
             Err(error) => return Err(error),
         };
         let (id, is_stored) = (queue.id, queue.is_stored());
-        let Some(exchange) = self.exchanges.get_mut(&spec.tenant, &spec.exchange) else { return Ok(Lsn::default()) };
+        let Some(exchange) = self.exchanges.get_mut(&spec.tenant, &spec.exchange) else {
+            return Ok(core.catalog.last_change());
+        };
         if !exchange.has(id, &spec.key, &spec.arguments) {
-            return Ok(Lsn::default());
+            return Ok(core.catalog.last_change());
         }
         let lasts = is_stored && exchange.spec.durable;
         let lsn = if lasts { core.run(&Command::Unbind(stored_binding(spec)))? } else { Lsn::default() };

@@ -57,6 +57,9 @@ pub(crate) struct Joining {
     member: String,
 }
 
+/// The first version that can say that the leader's assignment is not wanted.
+const SKIP_ASSIGNMENT_SINCE: i16 = 9;
+
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: JoinGroupRequest<'_> = call.read_body()?;
     let joining = Joining { member: request.member_id.to_string() };
@@ -98,7 +101,10 @@ fn millis(ms: i32) -> Duration {
 pub(crate) fn answer(asker: &mut Asker, to: ReplyTo, joining: &Joining, joined: Result<Joined, GroupError>) -> Answer {
     match joined {
         Ok(joined) => {
-            let members = joined.members.iter().map(|member| JoinMember {
+            // Before version 9 nothing tells the leader that it need not assign: it is told that another one leads.
+            let follows = joined.skip_assignment && to.version < SKIP_ASSIGNMENT_SINCE;
+            let told = if follows { &[][..] } else { &joined.members[..] };
+            let members = told.iter().map(|member| JoinMember {
                 member_id: Text::Borrowed(&member.member),
                 group_instance_id: member.instance.as_deref().map(Text::Borrowed),
                 metadata: Blob::Borrowed(&member.metadata),
@@ -107,7 +113,7 @@ pub(crate) fn answer(asker: &mut Asker, to: ReplyTo, joining: &Joining, joined: 
                 generation_id: joined.generation,
                 protocol_type: Some(Text::Borrowed(&joined.protocol_type)),
                 protocol_name: Some(Text::Borrowed(&joined.protocol)),
-                leader: Text::Borrowed(&joined.leader),
+                leader: Text::Borrowed(if follows { "" } else { &joined.leader }),
                 skip_assignment: joined.skip_assignment,
                 member_id: Text::Borrowed(&joined.member),
                 members: members.collect(),
