@@ -35,13 +35,22 @@ pub(super) fn check(root: &Path, findings: &mut Findings) -> Result<(), String> 
             outside.extend(imports(&name, &read(&manifest)?, findings));
         }
     }
-    outside.extend(names(&read(&root.join("Cargo.toml"))?).into_iter().map(|(_, name)| name));
+    outside.extend(names(&read(&root.join("fuzz/Cargo.toml"))?).into_iter().map(|(_, name)| name));
+    for (_, name) in names(&read(&root.join("Cargo.toml"))?) {
+        if !outside.contains(&name) && !is_ours(&name) {
+            findings.errors.push(format!("Cargo.toml lists {name}, which no crate uses"));
+        }
+    }
     outside.sort();
     outside.dedup();
     for name in outside.iter().filter(|name| !is_ours(name)) {
         if !docs.contains(&format!("| `{name}` |")) {
             findings.errors.push(format!("docs/dependencies.md has no row for `{name}`"));
         }
+    }
+    let rows = docs.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    for name in rows.filter(|row| !outside.iter().any(|name| name == row)) {
+        findings.errors.push(format!("docs/dependencies.md has a row for `{name}`, which nothing uses"));
     }
     Ok(())
 }
