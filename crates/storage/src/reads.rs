@@ -16,7 +16,7 @@ use crate::tail::TailCache;
 use crate::{Chunk, DiskFile, ReadId, ReadRequest, StorageError};
 
 /// What was read and not asked for again is let go of beyond this.
-const LANDED_BYTES_MAX: usize = 32 << 20;
+const LANDED_BYTES_MAX: usize = 16 << 20;
 /// What one job reads ahead at most, beyond the first piece.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
 

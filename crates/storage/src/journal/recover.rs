@@ -25,10 +25,27 @@ pub(crate) struct Base {
     pub(crate) seq: u64,
 }
 
+// Of an entry no more than is needed to find it again: there may be millions.
 struct Found {
+    seq: u64,
+    at: u32,
+    end: u32,
     /// Position in `Window::files`.
-    file: usize,
-    header: EntryHeader,
+    file: u32,
+}
+
+impl Found {
+    fn file(&self) -> usize {
+        self.file as usize
+    }
+
+    fn at(&self) -> u64 {
+        u64::from(self.at)
+    }
+
+    fn end(&self) -> u64 {
+        u64::from(self.end)
+    }
 }
 
 /// A file without a usable header.
@@ -70,7 +87,7 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     walk.name_lost_end(good);
     let Walk { mut damage, expected, unsynced, .. } = walk;
     replay.finish(&mut damage);
-    let torn_bytes = window.found[good..].iter().map(|found| found.header.end() - found.header.at).sum();
+    let torn_bytes = window.found[good..].iter().map(|found| found.end() - found.at()).sum();
     make_sure(disk, &window, good, &unsynced, damage.is_empty())
         .map_err(|error| disk_error("ending the journal", &error))?;
     let mut start = Start {
@@ -82,15 +99,15 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     };
     let mut last = None;
     for found in &window.found[..good] {
-        if last != Some(found.file) {
-            last = Some(found.file);
-            start.files.push(Arc::clone(&window.files[found.file]));
-            start.first_seqs.push(found.header.seq);
+        if last != Some(found.file()) {
+            last = Some(found.file());
+            start.files.push(Arc::clone(&window.files[found.file()]));
+            start.first_seqs.push(found.seq);
         }
     }
     // Behind a whole end the last file goes on; behind damage a new one is begun.
     if damage.is_empty() {
-        start.go_on_at = window.found[..good].last().map(|found| found.header.end());
+        start.go_on_at = window.found[..good].last().map(|found| found.end());
     }
     Ok(Outcome { start, damage, torn_bytes })
 }
@@ -116,12 +133,18 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
         match pick_header(&JOURNAL, u64::from(number), [&bytes, &bytes[HEADER_COPY_AT..]]) {
             Ok(header) => {
                 let file = JournalFile { number, generation: header.generation, handle };
-                let seq = window.found.last().map_or(base.first_seq - 1, |found| found.header.seq);
-                let headers = Scanner::new(&file).and_then(|mut scanner| scanner.headers(seq)).map_err(failed)?;
-                let at = window.files.len();
+                let seq = window.found.last().map_or(base.first_seq - 1, |found| found.seq);
+                let (mut found, mut durable) = (Vec::new(), window.durable);
+                let file_at = window.files.len() as u32;
+                let note = |header: &EntryHeader| {
+                    durable = durable.max(header.synced);
+                    let (at, end) = (header.at as u32, header.end() as u32); // a file has 1 GiB at most
+                    found.push(Found { seq: header.seq, at, end, file: file_at });
+                };
+                Scanner::new(&file).and_then(|mut scanner| scanner.headers(seq, note)).map_err(failed)?;
                 window.files.push(Arc::new(file));
-                window.durable = headers.iter().map(|header| header.synced).fold(window.durable, u64::max);
-                window.found.extend(headers.into_iter().map(|header| Found { file: at, header }));
+                window.durable = durable;
+                window.found.append(&mut found);
             }
             Err(BadHeader::Version(version)) => {
                 return Err(StorageError::Unusable(format!(
@@ -153,21 +176,21 @@ impl Walk<'_> {
         let window = self.window;
         let mut scanner: Option<(usize, Scanner<'_>)> = None;
         for (at, found) in window.found.iter().enumerate() {
-            let header = &found.header;
-            if header.seq != self.expected {
+            if found.seq != self.expected {
                 if self.expected > window.durable {
                     return Ok(at);
                 }
                 self.name_gap(at);
-                if header.seq > window.durable + 1 {
+                if found.seq > window.durable + 1 {
                     return Ok(at); // more is missing than what was durable: nothing after it may stay
                 }
             }
-            if scanner.as_ref().is_none_or(|(file, _)| *file != found.file) {
-                scanner = Some((found.file, Scanner::new(&window.files[found.file])?));
+            if scanner.as_ref().is_none_or(|(file, _)| *file != found.file()) {
+                scanner = Some((found.file(), Scanner::new(&window.files[found.file()])?));
             }
             let Some((_, scanner)) = &mut scanner else { continue };
-            let file = &window.files[found.file];
+            let Some(header) = &scanner.header(found.at())? else { return Ok(at) };
+            let file = &window.files[found.file()];
             let known = header.seq <= self.base.seq;
             let durable = header.seq <= window.durable;
             let whole = replay.entry(file, header, scanner, (known, durable))?;
@@ -182,8 +205,8 @@ impl Walk<'_> {
                 // has never been synced is written again before it is.
                 let bytes = scanner.bytes(header.at, (header.end() - header.at) as usize)?.to_vec();
                 file.handle.write_at(header.at, &bytes)?;
-                if self.unsynced.last() != Some(&found.file) {
-                    self.unsynced.push(found.file);
+                if self.unsynced.last() != Some(&found.file()) {
+                    self.unsynced.push(found.file());
                 }
             }
             self.expected = header.seq + 1;
@@ -195,13 +218,13 @@ impl Walk<'_> {
     fn name_gap(&mut self, at: usize) {
         let next = &self.window.found[at];
         let before = at.checked_sub(1).and_then(|before| self.window.found.get(before));
-        let next_number = self.window.files[next.file].number;
+        let next_number = self.window.files[next.file()].number;
         match before {
-            Some(before) if before.file == next.file => {
+            Some(before) if before.file() == next.file() => {
                 let name = file_name(u64::from(next_number));
-                self.damage.push(damage(name, before.header.end(), next.header.at - before.header.end()));
+                self.damage.push(damage(name, before.end(), next.at() - before.end()));
             }
-            _ => self.name_between(before.map(|found| found.file), Some(next_number)),
+            _ => self.name_between(before.map(|found| found.file()), Some(next_number)),
         }
     }
 
@@ -216,12 +239,12 @@ impl Walk<'_> {
         if !whole.is_empty() {
             return;
         }
-        let last = self.window.found.iter().rev().find(|found| Some(found.file) == before);
+        let last = self.window.found.iter().rev().find(|found| Some(found.file()) == before);
         match last {
             Some(last) => {
-                let file = &self.window.files[last.file];
-                let bytes = file.handle.len().unwrap_or(0).saturating_sub(last.header.end());
-                self.damage.push(damage(file_name(u64::from(file.number)), last.header.end(), bytes));
+                let file = &self.window.files[last.file()];
+                let bytes = file.handle.len().unwrap_or(0).saturating_sub(last.end());
+                self.damage.push(damage(file_name(u64::from(file.number)), last.end(), bytes));
             }
             None => self.damage.push(damage(file_name(u64::from(self.base.first_file)), 0, 0)),
         }
@@ -230,7 +253,7 @@ impl Walk<'_> {
     // Entries known to be durable are missing at the end.
     fn name_lost_end(&mut self, good: usize) {
         if self.expected <= self.window.durable && good == self.window.found.len() {
-            let last = self.window.found.last().map(|found| found.file);
+            let last = self.window.found.last().map(|found| found.file());
             self.name_between(last, None);
         }
         for file in self.window.unreadable.iter().filter(|file| file.damaged) {
@@ -249,17 +272,17 @@ pub(crate) fn damage(file: String, at: u64, bytes: u64) -> Damage {
 // Voids what lies beyond the cut, so that nothing written later can be confused with it, and makes the rest durable.
 fn make_sure(disk: &dyn Disk, window: &Window, good: usize, unsynced: &[usize], tidy: bool) -> io::Result<()> {
     let (kept, cut) = window.found.split_at(good);
-    let last = kept.last().map(|found| found.file);
-    for found in cut.iter().filter(|found| Some(found.file) == last) {
-        window.files[found.file].handle.write_at(found.header.at, &[0; ENTRY_HEADER_BYTES])?;
+    let last = kept.last().map(|found| found.file());
+    for found in cut.iter().filter(|found| Some(found.file()) == last) {
+        window.files[found.file()].handle.write_at(found.at(), &[0; ENTRY_HEADER_BYTES])?;
     }
-    let voided = cut.first().map(|found| found.file).filter(|file| Some(*file) == last);
+    let voided = cut.first().map(|found| found.file()).filter(|file| Some(*file) == last);
     for at in unsynced.iter().copied().chain(voided) {
         window.files[at].handle.sync()?;
     }
     for (at, file) in window.files.iter().enumerate() {
-        let holds_cut = cut.iter().any(|found| found.file == at) && Some(at) != last;
-        let empty = !window.found.iter().any(|found| found.file == at);
+        let holds_cut = cut.iter().any(|found| found.file() == at) && Some(at) != last;
+        let empty = !window.found.iter().any(|found| found.file() == at);
         if holds_cut || (empty && tidy) {
             disk.remove(&file_name(u64::from(file.number)))?;
         }

@@ -50,20 +50,19 @@ impl<'a> Scanner<'a> {
         Ok(EntryHeader::decode(&generation, at, bytes).filter(|header| header.end() <= len))
     }
 
-    /// All headers with a sequence number above `seq`, in order.
-    pub(crate) fn headers(&mut self, mut seq: u64) -> io::Result<Vec<EntryHeader>> {
-        let mut found = Vec::new();
+    /// Calls `note` with each header with a sequence number above `seq`, in order.
+    pub(crate) fn headers(&mut self, mut seq: u64, mut note: impl FnMut(&EntryHeader)) -> io::Result<()> {
         let mut at = ENTRIES_AT;
         while at + ENTRY_HEADER_BYTES as u64 <= self.len {
             match self.header(at)?.filter(|header| header.seq > seq) {
                 Some(header) => {
                     seq = header.seq;
                     at = header.end();
-                    found.push(header);
+                    note(&header);
                 }
                 None => at += ALIGN,
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
