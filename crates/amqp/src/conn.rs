@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
-use broker::{Broker, CallId, Cx, Peer, SessionId};
+use broker::{Broker, CallId, Cx, Lsn, Peer, Progress, SessionId, SyncPolicy};
 use model::{Name, Now};
 
 use crate::channel::Channel;
@@ -40,6 +40,10 @@ pub struct Conn {
     pub starved: Vec<ConsumerId>,
     /// A `get` that waits for the disk: the connection takes no input until it is done.
     pub getting: Option<Getting>,
+    /// The last publish, until queues can show it.
+    pub unseen: Option<Unseen>,
+    /// A question about a queue waits for [`Conn::unseen`]: the connection takes no input until progress moves.
+    pub looking: bool,
     /// Channels that wait for progress.
     pub waiting: Vec<u16>,
     /// Publishes that wait for their confirm, on all channels.
@@ -63,6 +67,27 @@ pub struct Getting {
     pub no_ack: bool,
 }
 
+/// A publish that is stored and not readable yet: a turn's messages appear in their queues when it ends. Who
+/// publishes and then asks for the queue's count or for a message is answered as RabbitMQ would: with that message.
+#[derive(Clone, Copy, Debug)]
+pub struct Unseen {
+    /// Readable from here on, by `policy`.
+    pub lsn: Lsn,
+    /// As the publish asked.
+    pub policy: SyncPolicy,
+    /// What had been written before it.
+    pub before: Lsn,
+}
+
+impl Unseen {
+    /// Whether it can be read.
+    #[must_use]
+    pub fn is_seen(self, progress: Progress) -> bool {
+        let reached = if self.policy == SyncPolicy::Sync { progress.synced } else { progress.written };
+        self.lsn <= reached && self.before < progress.written
+    }
+}
+
 impl Conn {
     /// Of a connection just accepted.
     #[must_use]
@@ -80,6 +105,8 @@ impl Conn {
             consumers: HashMap::new(),
             starved: Vec::new(),
             getting: None,
+            unseen: None,
+            looking: false,
             waiting: Vec::new(),
             confirms_waiting: 0,
             unfinished_bytes: 0,

@@ -106,14 +106,17 @@ impl Session for AmqpSession {
         match self.phase {
             Phase::LoggingIn(_) => false,
             Phase::Running => {
-                self.conn.getting.is_none() && self.conn.confirms_waiting < CONFIRMS_WAITING_MAX && !self.held_full
+                self.conn.getting.is_none()
+                    && !self.conn.looking
+                    && self.conn.confirms_waiting < CONFIRMS_WAITING_MAX
+                    && !self.held_full
             }
             _ => true,
         }
     }
 
     fn awaits_progress(&self) -> bool {
-        !self.conn.waiting.is_empty()
+        !self.conn.waiting.is_empty() || self.conn.looking
     }
 }
 
@@ -200,6 +203,10 @@ impl AmqpSession {
     fn frame(&mut self, rest: &[u8], cx: &mut Cx<'_>) -> usize {
         match frame::cut(rest, self.conn.frame_bytes_max) {
             Ok(None) => 0,
+            Ok(Some(frame)) if self.must_wait(&frame, cx) => {
+                self.conn.looking = true;
+                0
+            }
             Ok(Some(frame)) => {
                 if let Err(refusal) = self.on_frame(&frame, cx) {
                     self.refuse(frame.channel, refusal, cx);
@@ -219,6 +226,17 @@ impl AmqpSession {
                 rest.len()
             }
         }
+    }
+
+    /// Whether `frame` asks what is in a queue while this connection's last publish cannot be seen there yet.
+    fn must_wait(&mut self, frame: &frame::Frame<'_>, cx: &Cx<'_>) -> bool {
+        const LOOKING: [&[u8]; 4] = [&[0, 60, 0, 70], &[0, 50, 0, 10], &[0, 50, 0, 30], &[0, 50, 0, 40]];
+        let Some(unseen) = self.conn.unseen else { return false };
+        let looks = frame.kind == frame::Kind::Method && LOOKING.iter().any(|method| frame.payload.starts_with(method));
+        if looks && (cx.broker.failure().is_some() || unseen.is_seen(cx.broker.progress())) {
+            self.conn.unseen = None;
+        }
+        looks && self.conn.unseen.is_some()
     }
 
     /// A method on channel 0, before the connection is open or after.
@@ -340,6 +358,7 @@ impl AmqpSession {
     }
 
     fn progress(&mut self, cx: &mut Cx<'_>) {
+        self.conn.looking = false;
         if let Some(failure) = cx.broker.failure().cloned() {
             return self.failed(&failure, cx);
         }

@@ -61,6 +61,24 @@ fn properties_and_body_come_back_byte_for_byte() {
     assert_eq!(world.one(at, &get(1, "q", true)).method, (60, 72));
 }
 
+#[test]
+fn who_publishes_sees_the_message_in_the_next_breath() {
+    let mut world = World::new();
+    let at = client_with_queue(&mut world);
+    // All in one read of the socket: the messages appear in the queue only when the turn ends.
+    let put = publish(1, ("", "q"), 0, TRANSIENT, b"x");
+    let all = [put.clone(), put, passive(1, "q"), get(1, "q", true), get(1, "q", true), get(1, "q", true)].concat();
+    let frames = world.ask(at, &all);
+    let methods: Vec<_> = frames.iter().filter(|got| got.kind == Kind::Method).map(|got| got.method).collect();
+    assert_eq!(methods, [(50, 11), (60, 71), (60, 71), (60, 72)]);
+    assert!(frames[0].fields.ends_with(&[0, 0, 0, 2, 0, 0, 0, 0]), "two messages, no consumer");
+}
+
+/// queue.declare that only looks.
+fn passive(channel: u16, queue: &str) -> Vec<u8> {
+    declare(channel, queue, 1)
+}
+
 /// The table in `odd` above holds 11 bytes.
 fn fix_table(odd: &[u8]) -> Vec<u8> {
     let mut bytes = odd.to_vec();

@@ -291,7 +291,7 @@ impl Connection {
             }
             let consumed = self.hand(Input::Bytes(rest), with.broker, with.now).min(rest.len());
             done += consumed;
-            self.starved = consumed == 0;
+            self.starved = consumed == 0 && self.takes_input();
             if consumed == 0 {
                 break;
             }
@@ -306,7 +306,8 @@ impl Connection {
             let consumed = self.hand(Input::Bytes(input.waiting()), with.broker, with.now);
             input.consume(consumed, with.pool);
             self.input = input;
-            self.starved = consumed == 0;
+            // A session that has stopped taking input lacks nothing: it goes on from here when it takes it again.
+            self.starved = consumed == 0 && self.takes_input();
         }
     }
 

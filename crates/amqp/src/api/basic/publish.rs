@@ -9,7 +9,7 @@ use super::{REPLY_TO, bit};
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
 use crate::config::{SCRATCH_BYTES_KEPT, UNFINISHED_MESSAGES_MAX, VHOST};
-use crate::conn::{Call, Done};
+use crate::conn::{Call, Done, Unseen};
 use crate::errors::{Code, Refusal};
 use crate::format::FORMAT;
 use crate::unit::Unit;
@@ -241,6 +241,10 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     );
     match published {
         Ok(published) => {
+            if published.queues > 0 {
+                let before = call.cx.broker.progress().written;
+                call.conn.unseen = Some(Unseen { lsn: published.lsn, policy, before });
+            }
             let sink = call.ch.held.sink(call.cx.out);
             if published.queues == 0 && content.mandatory {
                 put_return(sink, call.ch.number, call.conn.frame_bytes_max, &unit);
