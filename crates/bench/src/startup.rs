@@ -1,11 +1,12 @@
 //! P12: how long from nothing to ready and to the first acknowledged record, and what an idle broker costs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use crate::kill::kafka::Kafka;
 use crate::{Outcome, procfs};
 
 /// What P12 is told.
@@ -27,13 +28,14 @@ pub struct Args {
 /// # Errors
 /// When it cannot be started or does not become ready within 30 s.
 pub fn run(args: &Args) -> Outcome<()> {
-    println!("run  ready ms  RSS MiB");
+    println!("run  ready ms  first ack ms  RSS MiB");
     let scratch = std::env::temp_dir().join(format!("fourfold-p12-{}", std::process::id()));
     for run in 1..=args.runs {
         let folder = scratch.join(run.to_string());
         let mut server = Server::start(args, &folder)?;
         let usage = procfs::usage(server.child.id())?;
-        println!("{run:>3} {:>9.1} {:>8.1}", server.ready.as_secs_f64() * 1e3, usage.rss_mib);
+        let ready_ms = server.ready.as_secs_f64() * 1e3;
+        println!("{run:>3} {ready_ms:>9.1} {:>13.1} {:>8.1}", server.first_ack.as_secs_f64() * 1e3, usage.rss_mib);
         if run == args.runs {
             sleep(Duration::from_secs(args.idle_s));
             let after = procfs::usage(server.child.id())?;
@@ -45,14 +47,28 @@ pub fn run(args: &Args) -> Outcome<()> {
     fs::remove_dir_all(&scratch).map_err(|why| format!("{}: {why}", scratch.display()))
 }
 
+/// Makes a topic and produces one record with acks=all.
+fn first_ack(ready_file: &Path) -> Outcome<()> {
+    let text = fs::read_to_string(ready_file).map_err(|why| format!("{}: {why}", ready_file.display()))?;
+    let ready: serde_json::Value = serde_json::from_str(&text).map_err(|why| format!("the ready file: {why}"))?;
+    let address = ready["doors"]["kafka"].as_str().ok_or("the ready file names no kafka door")?;
+    let mut client = Kafka::connect(address)?;
+    client.create("first", 1)?;
+    client.produce("first", 0, -1, &[b"first".to_vec()])?;
+    client.produced().map(drop)
+}
+
 /// A server of ours, stopped by its own pid.
 struct Server {
     child: Child,
+    /// From the start of the process to the ready file.
     ready: Duration,
+    /// From the start of the process to the answer to a first record, synced.
+    first_ack: Duration,
 }
 
 impl Server {
-    fn start(args: &Args, folder: &std::path::Path) -> Outcome<Server> {
+    fn start(args: &Args, folder: &Path) -> Outcome<Server> {
         fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
         let ready_file = folder.join("ready.json");
         let mut command = Command::new(&args.binary);
@@ -67,7 +83,16 @@ impl Server {
             }
             sleep(Duration::from_micros(500));
         }
-        Ok(Server { child, ready: begun.elapsed() })
+        let ready = begun.elapsed();
+        let mut server = Server { child, ready, first_ack: Duration::ZERO };
+        match first_ack(&ready_file) {
+            Ok(()) => server.first_ack = begun.elapsed(),
+            Err(why) => {
+                server.stop();
+                return Err(why);
+            }
+        }
+        Ok(server)
     }
 
     fn stop(&mut self) {

@@ -6,7 +6,7 @@
 
 mod amqp;
 mod check;
-mod kafka;
+pub(crate) mod kafka;
 mod load;
 mod report;
 mod server;
