@@ -211,9 +211,12 @@ impl WindowReader<'_> {
         let mut handles = Vec::new();
         let mut bytes = 0;
         for extent in extents {
-            let cached = self.tail.get(extent.file, u64::from(extent.at), extent.bytes as usize).is_some();
+            let at = u64::from(extent.at);
+            let cached = self.tail.get(extent.file, at, extent.bytes as usize).is_some();
+            // What is still being built is not in the file: reading ahead would keep what the file held before.
+            let here = cached || self.writer.is_building(extent.file, at);
             bytes += extent.bytes as usize;
-            let Some(file) = self.writer.file(extent.file).filter(|_| !cached && !extent.lost) else { break };
+            let Some(file) = self.writer.file(extent.file).filter(|_| !here && !extent.lost) else { break };
             if !places.is_empty() && bytes > AHEAD_BYTES_MAX {
                 break;
             }

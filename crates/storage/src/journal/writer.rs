@@ -248,6 +248,11 @@ impl Writer {
         std::mem::take(&mut self.unsynced)
     }
 
+    /// Whether this place lies in the entry being built, and so not in the file yet.
+    pub(crate) fn is_building(&self, file: u32, at: u64) -> bool {
+        self.building && file == self.current_number() && at >= self.at
+    }
+
     /// Bytes of the entry being built, for a reader who is early.
     pub(crate) fn copy(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
         if !self.building || file != self.current_number() {
