@@ -44,7 +44,7 @@ pub enum TopicVerb {
         /// How many partitions
         #[arg(short, long, default_value_t = 1)]
         partitions: u32,
-        /// A setting, such as retention.ms=3600000; may be given several times
+        /// A setting, such as max.message.bytes=2097152; may be given several times
         #[arg(short, long, value_name = "NAME=VALUE")]
         config: Vec<String>,
     },
