@@ -1,4 +1,5 @@
-//! The header of a record batch of format 2 (61 bytes): read, checked, stamped. Nothing here looks at records.
+//! The header of a record batch of format 2 (61 bytes): read, checked, stamped. Of the records nothing is looked at but
+//! the lengths of uncompressed ones.
 
 use std::fmt;
 
@@ -130,8 +131,8 @@ impl BatchHeader {
     }
 }
 
-/// Checks what a producer sent for one partition: one whole batch, as a client may write it. No record is looked at;
-/// the sum covers them.
+/// Checks what a producer sent for one partition: one whole batch, as a client may write it. Uncompressed records must be
+/// as many as the header says, or a header alone could take two thousand million offsets; packed ones are not unpacked.
 pub(crate) fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHeader, BatchError> {
     let mut reader = ByteReader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else {
@@ -155,7 +156,23 @@ pub(crate) fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHead
     if crc32c(&bytes[ATTRIBUTES_AT..]) != header.crc {
         return Err(BatchError::Corrupt("its checksum does not match"));
     }
+    if header.codec() == 0 && !has_records(&bytes[HEADER_BYTES..], header.count) {
+        return Err(BatchError::Invalid("the records do not fill the batch as its record count says"));
+    }
     Ok(header)
+}
+
+/// `count` records lie back to back in `bytes`, by their lengths. Ends at the first that does not fit, so its work is
+/// bounded by the bytes, not by the count.
+fn has_records(bytes: &[u8], count: i32) -> bool {
+    let mut reader = ByteReader::new(bytes);
+    for _ in 0..count {
+        let length = reader.varint().ok().and_then(|length| usize::try_from(length).ok());
+        if length.filter(|&length| length > 0).and_then(|length| reader.take(length).ok()).is_none() {
+            return false;
+        }
+    }
+    reader.left() == 0
 }
 
 fn check_claims(header: &BatchHeader) -> Result<(), BatchError> {

@@ -118,6 +118,12 @@ fn what_a_client_may_not_send_is_refused_by_name() {
     assert!(matches!(with(22, &[0x10]), Err(BatchError::Transactional)));
     assert!(matches!(with(43, &[0; 8]), Err(BatchError::Invalid(_))), "a producer without a sequence");
     assert!(matches!(check_produced(&good, 100), Err(BatchError::TooLarge { bytes_max: 100, .. })));
+    let mut claims = good.clone();
+    claims[23..27].copy_from_slice(&(i32::MAX - 1).to_be_bytes());
+    claims[57..61].copy_from_slice(&i32::MAX.to_be_bytes());
+    batch::seal(&mut claims);
+    let claimed = check_produced(&claims, 1 << 20);
+    assert!(matches!(claimed, Err(BatchError::Invalid(_))), "more offsets than there are records");
     for at in 21..good.len() {
         let mut damaged = good.clone();
         damaged[at] ^= 0x40;

@@ -102,7 +102,7 @@ fn journal() -> Vec<Opt> {
             "storage.journal_file_bytes",
             Kind::Bytes,
             bytes_text(d.journal_file_bytes),
-            "Size of one journal file. Smaller: less disk, more settling.",
+            "Size of one journal file. Smaller: less disk, more settling. One batch takes at most half of it.",
             |s, v| {
                 s.storage.journal_file_bytes = bytes(v, 1 << 20, 1 << 30)?;
                 Ok(())
