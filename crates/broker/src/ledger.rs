@@ -224,7 +224,9 @@ impl Core {
             stamp: Stamp { base: one.target.first, epoch: 0, at },
         });
         let appends: Vec<Append<'_>> = append.collect();
-        Ok(self.commit(&Batch { appends: &appends, trims, ..Batch::default() }, SyncPolicy::None)?)
+        // Groups and their offsets go on while the volume is full, or nobody could read what would make room.
+        let batch = Batch { appends: &appends, trims, uses_reserve: true, ..Batch::default() };
+        Ok(self.commit(&batch, SyncPolicy::None)?)
     }
 
     fn note_growth(&mut self, log: LogId) {

@@ -198,7 +198,7 @@ fn a_ledger_of_many_commits_is_written_again_and_loses_nothing() {
 }
 
 #[test]
-fn on_a_full_disk_a_sync_is_refused_and_the_group_goes_on_when_there_is_space_again() {
+fn on_a_full_disk_groups_go_on_from_the_reserve_and_beyond_it_are_refused_until_there_is_space_again() {
     let mut lone = Lone::joined();
     lone.sync();
     lone.shard.settle_down();
@@ -216,6 +216,19 @@ fn on_a_full_disk_a_sync_is_refused_and_the_group_goes_on_when_there_is_space_ag
     // Storage looks at the volume once in a while.
     while lone.shard.append(log, &[(1, &big)], SyncPolicy::None).is_ok() {
         lone.shard.turn();
+    }
+    rejoin(&mut lone);
+    lone.sync();
+    lone.shard.settle_down();
+    assert!(lone.answer().unwrap().is_ok(), "readers go on while writers are refused");
+    for size in [100, 1] {
+        let all: Vec<OffsetCommit> = (0..size).map(|partition| commit("t", partition, 1)).collect();
+        let mut commits = 0;
+        while lone.shard.broker.commit_offsets(who(&lone.member, lone.generation), &all, lone.shard.now).is_ok() {
+            lone.shard.turn();
+            commits += 1;
+            assert!(commits < 100_000, "the volume has an end");
+        }
     }
     rejoin(&mut lone);
     lone.sync();

@@ -71,4 +71,6 @@ pub struct Batch<'a> {
     pub drops: &'a [LogId],
     /// State records, in order.
     pub state: &'a [(Owner, StateChange<'a>)],
+    /// Its appends may use the space kept in reserve: they are what lets readers go on while the volume is full.
+    pub uses_reserve: bool,
 }

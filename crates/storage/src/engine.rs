@@ -120,7 +120,7 @@ impl Storage {
         for append in batch.appends {
             self.check(append)?;
         }
-        if !batch.appends.is_empty() {
+        if !batch.appends.is_empty() && !batch.uses_reserve {
             self.space.check(&*self.disk, self.writer.written_bytes)?;
         }
         let full = |error: io::Error| {

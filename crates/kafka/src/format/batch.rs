@@ -131,8 +131,8 @@ impl BatchHeader {
     }
 }
 
-/// Checks what a producer sent for one partition: one whole batch, as a client may write it. Uncompressed records must be
-/// as many as the header says, or a header alone could take two thousand million offsets; packed ones are not unpacked.
+/// Checks what a producer sent for one partition: one whole batch, as a client may write it. Uncompressed records must
+/// be as many as the header says, or a header alone could take 2³¹−1 offsets; packed ones are not unpacked.
 pub(crate) fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHeader, BatchError> {
     let mut reader = ByteReader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else {

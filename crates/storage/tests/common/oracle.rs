@@ -117,7 +117,8 @@ pub fn commit(storage: &mut Storage, changes: &[Change], policy: SyncPolicy) -> 
             Change::Forget(owner) => state.push((*owner, StateChange::Drop)),
         }
     }
-    storage.commit(&Batch { appends: &appends, trims: &trims, drops: &drops, state: &state }, policy)
+    let batch = Batch { appends: &appends, trims: &trims, drops: &drops, state: &state, uses_reserve: false };
+    storage.commit(&batch, policy)
 }
 
 /// What storage holds, read back whole.
