@@ -17,7 +17,7 @@ use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
 use crate::partition::{Partitions, Producers};
 use crate::queue::Queues;
-use crate::topic::{Topics, topic_info};
+use crate::topic::{LogSettings, Topics, topic_info};
 use crate::user::Users;
 use crate::{Broker, BrokerError, Options, state};
 
@@ -105,10 +105,10 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
     let end = |log: LogId| ends.get(&log).copied().unwrap_or_default();
     let catalog = core.catalog.get();
     for topic in catalog.topics.values() {
-        let bytes_max = crate::topic::batch_bytes_max(&topic.config);
+        let settings = Arc::new(LogSettings::of_topic(&topic.config));
         let info = topic_info(topic)?;
         for log in &info.partitions {
-            core.partitions.add(*log, end(*log), bytes_max);
+            core.partitions.add(*log, end(*log), Arc::clone(&settings));
         }
         let tenant = Name::new(&topic.tenant)?;
         if topic.internal && topic.name == crate::group::LEDGER_TOPIC {
@@ -118,7 +118,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
     }
     for queue in catalog.queues.values() {
         if let QueueSource::Own { log } = queue.source {
-            core.partitions.add(LogId(log), end(LogId(log)), usize::MAX);
+            core.partitions.add(LogId(log), end(LogId(log)), LogSettings::of_queue());
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ impl Core {
     /// See [`crate::Broker::append`].
     pub(crate) fn append(&mut self, request: &AppendRequest<'_>) -> Result<Appended, BrokerError> {
         let partition = self.partitions.get(request.log).ok_or_else(|| unknown(request.log))?;
-        let bytes_max = partition.log.batch_bytes_max;
+        let bytes_max = partition.log.settings.batch_bytes_max;
         if request.units.len() > bytes_max {
             return Err(StorageError::TooLarge { bytes: request.units.len(), bytes_max }.into());
         }

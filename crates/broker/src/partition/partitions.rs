@@ -2,6 +2,7 @@
 //! who waits for which turn, watches, reads that wait for the disk.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use model::{LogId, Offset, Wall};
 use storage::{Lsn, Progress, ReadId, SyncPolicy};
@@ -12,6 +13,7 @@ use super::watch::Watches;
 use super::watermark::{Watermark, is_safe};
 use crate::events::Events;
 use crate::id_map::IdMap;
+use crate::topic::LogSettings;
 use crate::{CallId, Event, SessionId};
 
 /// One log, composed.
@@ -38,9 +40,8 @@ pub(crate) struct Partitions {
 
 impl Partitions {
     /// Makes a log known; `next` is the offset its next message gets, all before is visible.
-    pub(crate) fn add(&mut self, log: LogId, next: Offset, batch_bytes_max: usize) {
-        let partition =
-            Partition { log: Log { next, batch_bytes_max }, watermark: Watermark::new(next), producers: None };
+    pub(crate) fn add(&mut self, log: LogId, next: Offset, settings: Arc<LogSettings>) {
+        let partition = Partition { log: Log { next, settings }, watermark: Watermark::new(next), producers: None };
         self.by_log.insert(log, partition);
     }
 

@@ -15,10 +15,8 @@ use super::record;
 use super::track::Track;
 use super::{Declared, QueueInfo, QueueSpec};
 use crate::core::Core;
+use crate::topic::LogSettings;
 use crate::{BrokerError, Event, SessionId, state};
-
-/// The largest message a queue's own log takes: what a tongue allows is checked by that tongue.
-const MESSAGE_BYTES_MAX: usize = usize::MAX;
 
 impl Queues {
     /// At the start: queues, exchanges and bindings of the catalog, cursors from the state records. What was in flight
@@ -121,7 +119,7 @@ impl Queues {
         let queue = Queue::new(id, spec, owner, tracks);
         let lsn = if queue.is_stored() { core.run(&create(id, spec, source))? } else { Lsn::default() };
         if let Some(log) = queue.own_log() {
-            core.partitions.add(log, Offset::ZERO, MESSAGE_BYTES_MAX);
+            core.partitions.add(log, Offset::ZERO, LogSettings::of_queue());
         }
         let info = queue.describe();
         if owner.is_some() {

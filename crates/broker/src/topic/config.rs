@@ -110,10 +110,10 @@ pub(crate) fn describe(config: &TopicConfig) -> Vec<ConfigEntry> {
     SETTINGS.iter().map(entry).collect()
 }
 
-/// The largest batch, in bytes, of a topic that has `config` set.
-pub(crate) fn batch_bytes_max(config: &TopicConfig) -> usize {
-    let text = config.get("max.message.bytes").map_or(MAX_MESSAGE_BYTES, String::as_str);
-    text.parse().unwrap_or(usize::MAX) // checked when it was set
+/// A setting's value, set or default.
+pub(super) fn value<'a>(config: &'a TopicConfig, name: &str) -> &'a str {
+    let default = || SETTINGS.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default);
+    config.get(name).map_or_else(default, String::as_str)
 }
 
 impl Setting {
@@ -197,8 +197,6 @@ mod tests {
         assert!(set("min.insync.replicas", "2").is_err());
         assert_eq!(set("no.such", "1").unwrap_err(), "unknown topic config name: no.such");
         assert_eq!(set("max.message.bytes", " 500 "), Ok("500".to_owned()));
-        assert_eq!(batch_bytes_max(&[("max.message.bytes".to_owned(), "500".to_owned())].into()), 500);
-        assert_eq!(batch_bytes_max(&TopicConfig::new()), 1_048_588);
         let twice = [("preallocate".to_owned(), "false".to_owned()), ("preallocate".to_owned(), "false".to_owned())];
         assert!(check(&twice).is_err());
     }

@@ -1,10 +1,12 @@
 //! Making and forgetting topics: catalog, index and logs together.
 
+use std::sync::Arc;
+
 use cluster::Command;
 use cluster::meta::{Partition, Topic, TopicConfig};
 use model::{LogId, Name, Offset, TopicId};
 
-use super::{NewTopic, PARTITIONS_MAX, TopicInfo, config};
+use super::{LogSettings, NewTopic, PARTITIONS_MAX, TopicInfo, config};
 use crate::core::Core;
 use crate::ids::random;
 use crate::{BrokerError, Lsn};
@@ -66,10 +68,10 @@ impl Core {
         let (owner, title) = (tenant.to_string(), name.to_string());
         let topic = Topic { tenant: owner, name: title, id, partitions: made, config, internal };
         let info = topic_info(&topic)?;
-        let bytes_max = config::batch_bytes_max(&topic.config);
+        let settings = Arc::new(LogSettings::of_topic(&topic.config));
         let lsn = self.run(&Command::CreateTopic(topic))?;
         for log in &info.partitions {
-            self.partitions.add(*log, Offset::ZERO, bytes_max);
+            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
         }
         self.topics.add(tenant, info.clone());
         Ok((info, lsn))

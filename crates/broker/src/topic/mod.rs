@@ -3,10 +3,11 @@
 mod api;
 mod config;
 mod make;
+mod settings;
 mod topics;
 mod types;
 
-pub(crate) use config::batch_bytes_max;
 pub(crate) use make::{random_id, topic_info};
+pub(crate) use settings::LogSettings;
 pub(crate) use topics::Topics;
 pub use types::*;

@@ -1,0 +1,110 @@
+//! What a topic's settings mean for each of its logs, as numbers. Made once for a topic whenever its settings change
+//! and shared by its logs. Knows nothing of what is done by them.
+
+use std::sync::{Arc, LazyLock};
+
+use cluster::meta::TopicConfig;
+
+use super::config;
+
+/// The settings of a log.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct LogSettings {
+    /// The largest batch it takes, in bytes.
+    pub(crate) batch_bytes_max: usize,
+    /// When the newest segment ends.
+    pub(crate) rolling: Rolling,
+    /// What is deleted; `None`: nothing is, but by trims.
+    pub(crate) retention: Option<Retention>,
+    /// How it is compacted; `None`: it is not.
+    pub(crate) compaction: Option<Compaction>,
+}
+
+/// When the newest segment of a log ends and another begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rolling {
+    /// Before it would hold more bytes than this.
+    pub(crate) bytes: u64,
+    /// When a message is so much later than the first one in it.
+    pub(crate) ms: i64,
+    /// The age above is shortened by up to this, by log, so that logs of one age do not roll together.
+    pub(crate) jitter_ms: i64,
+}
+
+/// What is deleted of a log: whole segments, the oldest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Retention {
+    /// Older ones than this; negative: of any age is kept.
+    pub(crate) ms: i64,
+    /// Beyond so many bytes; negative: any number is kept.
+    pub(crate) bytes: i64,
+}
+
+/// How a log is compacted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Compaction {
+    /// How long a tombstone stays after it was first met.
+    pub(crate) tombstones_ms: i64,
+    /// Younger messages than this stay uncompacted.
+    pub(crate) lag_min_ms: i64,
+    /// Older messages than this are compacted, however little there is to win.
+    pub(crate) lag_max_ms: i64,
+    /// The part of the bytes that must be uncompacted.
+    pub(crate) dirty_ratio: f64,
+}
+
+impl LogSettings {
+    /// Those of a topic that has `config` set. What was checked when it was set is not doubted.
+    pub(crate) fn of_topic(config: &TopicConfig) -> LogSettings {
+        let number = |name| config::value(config, name).parse::<i64>().unwrap_or(i64::MAX);
+        let policy = config::value(config, "cleanup.policy");
+        let has = |word| policy.split(',').any(|policy| policy == word);
+        let bytes = |name| u64::try_from(number(name)).unwrap_or(u64::MAX);
+        LogSettings {
+            batch_bytes_max: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
+            rolling: Rolling {
+                bytes: bytes("segment.bytes"),
+                ms: number("segment.ms"),
+                jitter_ms: number("segment.jitter.ms"),
+            },
+            retention: has("delete")
+                .then(|| Retention { ms: number("retention.ms"), bytes: number("retention.bytes") }),
+            compaction: has("compact").then(|| Compaction {
+                tombstones_ms: number("delete.retention.ms"),
+                lag_min_ms: number("min.compaction.lag.ms"),
+                lag_max_ms: number("max.compaction.lag.ms"),
+                dirty_ratio: config::value(config, "min.cleanable.dirty.ratio").parse().unwrap_or(0.5),
+            }),
+        }
+    }
+
+    /// Those of a queue's own log: it is trimmed by what is settled and by nothing else.
+    pub(crate) fn of_queue() -> Arc<LogSettings> {
+        static SHARED: LazyLock<Arc<LogSettings>> = LazyLock::new(|| {
+            let rolling = Rolling { bytes: u64::MAX, ms: i64::MAX, jitter_ms: 0 };
+            let batch_bytes_max = usize::MAX;
+            Arc::new(LogSettings { batch_bytes_max, rolling, retention: None, compaction: None })
+        });
+        Arc::clone(&SHARED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_numbers_and_defaults_are_those_shown() {
+        let plain = LogSettings::of_topic(&TopicConfig::new());
+        assert_eq!(plain.batch_bytes_max, 1_048_588);
+        assert_eq!(plain.rolling, Rolling { bytes: 1 << 30, ms: 604_800_000, jitter_ms: 0 });
+        assert_eq!(plain.compaction, None);
+        let set = [("cleanup.policy", "compact"), ("max.message.bytes", "500"), ("min.cleanable.dirty.ratio", "0.1")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let set = LogSettings::of_topic(&set);
+        assert_eq!((set.batch_bytes_max, set.retention), (500, None));
+        let compaction = set.compaction.unwrap();
+        assert_eq!((compaction.tombstones_ms, compaction.lag_max_ms), (86_400_000, i64::MAX));
+        assert!((compaction.dirty_ratio - 0.1).abs() < f64::EPSILON);
+    }
+}
