@@ -4,6 +4,7 @@
 mod shard;
 
 use broker as api;
+use broker::topic::ConfigChange;
 use broker::user::{LoginError, Principal};
 use broker::{BrokerError, CallId, Event, SessionId, StorageError, SyncPolicy};
 use model::Offset;
@@ -68,6 +69,35 @@ fn settings_are_shown_set_and_default() {
     assert_eq!(value("retention.ms"), ("-1", false));
     assert_eq!(value("cleanup.policy"), ("delete", true));
     assert!(matches!(again.broker.topic_config("/", "u"), Err(BrokerError::Missing { kind: "topic", .. })));
+}
+
+#[test]
+fn settings_that_were_changed_hold_at_once_and_after_a_crash() {
+    let mut shard = Shard::new();
+    let log = shard.topic("t", 1)[0];
+    let set = |name: &str, value: &str| (name.to_owned(), ConfigChange::Set(value.to_owned()));
+    let too_small = [set("max.message.bytes", "1")];
+    shard.broker.alter_topic(("/", "t"), &too_small, true, shard.now).unwrap();
+    shard.append(log, &[(1, "m")], SyncPolicy::Sync).unwrap();
+    shard.broker.alter_topic(("/", "t"), &too_small, false, shard.now).unwrap();
+    let too_large = |shard: &mut Shard| {
+        let refused = shard.append(log, &[(1, "m")], SyncPolicy::Sync);
+        assert!(
+            matches!(refused, Err(BrokerError::Storage(StorageError::TooLarge { bytes_max: 1, .. }))),
+            "{refused:?}"
+        );
+    };
+    too_large(&mut shard);
+    shard.settle_down();
+    for mut again in [shard.killed(), shard.power_cut(1)] {
+        too_large(&mut again);
+        assert_eq!(again.broker.topic("/", "t").unwrap().intake.batch_bytes_max, 1);
+        let back = [("max.message.bytes".to_owned(), ConfigChange::Unset)];
+        again.broker.alter_topic(("/", "t"), &back, false, again.now).unwrap();
+        again.append(log, &[(1, "m")], SyncPolicy::Sync).unwrap();
+    }
+    let missing = shard.broker.alter_topic(("/", "u"), &too_small, false, shard.now).unwrap_err();
+    assert_eq!(missing, BrokerError::Missing { kind: "topic", name: "u".into() });
 }
 
 #[test]

@@ -33,6 +33,14 @@ fn topics_are_created_listed_described_and_deleted() {
     assert_eq!((&setting["value"], &setting["is_default"]), (&"1000".into(), &false.into()));
     let table = text(&server.cli(&["topic", "describe", "orders"]).stdout);
     assert!(table.contains("PARTITION") && table.contains("max.message.bytes"), "{table}");
+    let altered = server.cli(&["topic", "alter", "orders", "max.message.bytes=2000", "--unset", "min.insync.replicas"]);
+    assert_eq!(text(&altered.stdout), "topic 'orders' altered\n", "{}", text(&altered.stderr));
+    let table = text(&server.cli(&["topic", "describe", "orders"]).stdout);
+    let row = table.lines().find(|line| line.contains("max.message.bytes")).unwrap_or(&table);
+    assert!(row.contains("2000"), "{row}");
+    assert_eq!(server.cli(&["topic", "alter", "orders"]).status.code(), Some(2), "nothing to alter");
+    assert_eq!(server.cli(&["topic", "alter", "orders", "max.message.bytes=x"]).status.code(), Some(1));
+    assert_eq!(server.cli(&["topic", "alter", "none", "max.message.bytes=5"]).status.code(), Some(1));
     assert!(server.cli(&["topic", "delete", "orders"]).status.success());
     let missing = server.cli(&["topic", "describe", "orders"]);
     assert_eq!(missing.status.code(), Some(1));

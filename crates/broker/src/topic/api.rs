@@ -2,7 +2,7 @@
 
 use model::Now;
 
-use super::{ConfigEntry, NewTopic, TopicInfo, config};
+use super::{ConfigChange, ConfigEntry, NewTopic, TopicInfo, config};
 use crate::{Broker, BrokerError, Lsn};
 
 impl Broker {
@@ -21,6 +21,23 @@ impl Broker {
             return Ok((TopicInfo::not_made(&topic.name), Lsn::default()));
         }
         self.core.make_topic(&topic.tenant, &topic.name, partitions, config, false)
+    }
+
+    /// Changes settings of a topic, all or none; with `validate_only` nothing is changed. What is set holds for
+    /// everything that is written from now on. The answer is held back until synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::InvalidConfig`], [`BrokerError::Invalid`] for the broker's own,
+    /// [`BrokerError::Storage`].
+    pub fn alter_topic(
+        &mut self,
+        (tenant, name): (&str, &str),
+        changes: &[(String, ConfigChange)],
+        validate_only: bool,
+        now: Now,
+    ) -> Result<Lsn, BrokerError> {
+        self.core.now = now;
+        self.core.alter_topic(tenant, name, changes, validate_only)
     }
 
     /// Removes a topic and all its messages.

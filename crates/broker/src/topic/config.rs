@@ -5,7 +5,7 @@
 
 use cluster::meta::TopicConfig;
 
-use super::{ConfigEntry, ConfigKind};
+use super::{ConfigChange, ConfigEntry, ConfigKind, Intake};
 use crate::BrokerError;
 
 /// What a value may be beyond its kind.
@@ -15,6 +15,8 @@ enum Rule {
     DefaultOnly,
     /// A whole number from .. to.
     Range(i64, i64),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
 }
 
 /// One row.
@@ -57,15 +59,21 @@ static SETTINGS: &[Setting] = &[
     },
     later("message.timestamp.after.max.ms", Long, NEVER, "How far a message's time may lie ahead of the clock."),
     later("message.timestamp.before.max.ms", Long, NEVER, "How far a message's time may lie behind the clock."),
-    later("message.timestamp.type", Text, "CreateTime", "Whose time messages carry: the producer's."),
+    Setting {
+        name: "message.timestamp.type",
+        kind: Text,
+        default: "CreateTime",
+        rule: Rule::OneOf(&["CreateTime", "LogAppendTime"]),
+        doc: "Whose time messages carry: CreateTime, their producer's, or LogAppendTime, that of their append.",
+    },
     later("min.cleanable.dirty.ratio", Double, "0.5", "How much of a log must be uncompacted before it is compacted."),
     later("min.compaction.lag.ms", Long, "0", "How long a message stays uncompacted at least."),
     Setting {
         name: "min.insync.replicas",
         kind: Int,
         default: "1",
-        rule: Rule::Range(1, 1),
-        doc: "How many replicas must have a message before it is acknowledged; there is one.",
+        rule: Rule::Range(1, i32::MAX as i64),
+        doc: "How many replicas a message must have for acks=all. There is one: with more, it is refused.",
     },
     later("preallocate", Bool, "false", "Whether a segment's space is reserved ahead."),
     later("remote.storage.enable", Bool, "false", "Whether old messages move to remote storage."),
@@ -85,8 +93,7 @@ static SETTINGS: &[Setting] = &[
 pub(crate) fn check(given: &[(String, String)]) -> Result<TopicConfig, BrokerError> {
     let mut config = TopicConfig::new();
     for (name, value) in given {
-        let known = SETTINGS.iter().find(|setting| setting.name == name);
-        let setting = known.ok_or_else(|| BrokerError::InvalidConfig(format!("unknown topic config name: {name}")))?;
+        let setting = find(name)?;
         let value = setting.check(value.trim()).map_err(BrokerError::InvalidConfig)?;
         if config.insert(name.clone(), value).is_some() {
             return Err(BrokerError::InvalidConfig(format!("{name} is given twice")));
@@ -103,6 +110,7 @@ pub(crate) fn describe(config: &TopicConfig) -> Vec<ConfigEntry> {
             name: setting.name,
             value: set.map_or(setting.default, String::as_str).to_owned(),
             is_default: set.is_none(),
+            default: setting.default,
             kind: setting.kind,
             doc: setting.doc,
         }
@@ -114,6 +122,78 @@ pub(crate) fn describe(config: &TopicConfig) -> Vec<ConfigEntry> {
 pub(super) fn value<'a>(config: &'a TopicConfig, name: &str) -> &'a str {
     let default = || SETTINGS.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default);
     config.get(name).map_or_else(default, String::as_str)
+}
+
+/// What `changes` make of `config`: what is to be set and what is to be unset. Empty when all is as asked already.
+///
+/// # Errors
+/// [`BrokerError::InvalidConfig`] for unknown names, bad values, what is not honoured yet and lists that are none.
+pub(crate) fn changed(
+    config: &TopicConfig,
+    changes: &[(String, ConfigChange)],
+) -> Result<(TopicConfig, Vec<String>), BrokerError> {
+    let (mut given, mut unset) = (Vec::new(), Vec::new());
+    for (name, change) in changes {
+        let value = match change {
+            ConfigChange::Set(value) => value.clone(),
+            // Also a name that is not known any more must be possible to get rid of.
+            ConfigChange::Unset => {
+                if config.contains_key(name) {
+                    unset.push(name.clone());
+                }
+                continue;
+            }
+            ConfigChange::Append(words) => listed(config, name, |all| all.extend(words.split(',').map(str::trim)))?,
+            ConfigChange::Subtract(words) => listed(config, name, |all| {
+                all.retain(|word| !words.split(',').any(|gone| gone.trim() == *word));
+            })?,
+        };
+        given.push((name.clone(), value));
+    }
+    let mut set = check(&given)?;
+    set.retain(|name, value| config.get(name) != Some(value));
+    Ok((set, unset))
+}
+
+/// The value of a list as it is now, changed by `change`, without doubles.
+fn listed<'c>(
+    config: &'c TopicConfig,
+    name: &str,
+    change: impl FnOnce(&mut Vec<&'c str>),
+) -> Result<String, BrokerError> {
+    let setting = find(name)?;
+    if setting.kind != List {
+        return Err(BrokerError::InvalidConfig(format!("{name} is not a list: nothing is appended or subtracted")));
+    }
+    let now = config.get(name).map_or(setting.default, String::as_str);
+    let mut words: Vec<&str> = now.split(',').filter(|word| !word.is_empty()).collect();
+    change(&mut words);
+    let mut once: Vec<&str> = Vec::with_capacity(words.len());
+    words.iter().for_each(|word| {
+        if !once.contains(word) {
+            once.push(word);
+        }
+    });
+    Ok(once.join(","))
+}
+
+/// What may be written to a topic that has `config` set.
+pub(crate) fn intake(config: &TopicConfig) -> Intake {
+    // Values were checked when they were set.
+    Intake {
+        batch_bytes_max: number(config, "max.message.bytes").try_into().unwrap_or(usize::MAX),
+        has_append_time: value(config, "message.timestamp.type") == "LogAppendTime",
+        insync_min: number(config, "min.insync.replicas").try_into().unwrap_or(1),
+    }
+}
+
+fn number(config: &TopicConfig, name: &str) -> i64 {
+    value(config, name).parse().unwrap_or(i64::MAX)
+}
+
+fn find(name: &str) -> Result<&'static Setting, BrokerError> {
+    let known = SETTINGS.iter().find(|setting| setting.name == name);
+    known.ok_or_else(|| BrokerError::InvalidConfig(format!("unknown topic config name: {name}")))
 }
 
 impl Setting {
@@ -140,6 +220,8 @@ impl Setting {
                 Ok(number) if (from..=to).contains(&number) => Ok(value),
                 _ => Err(bad(&format!("it must lie in {from}..{to}"))),
             },
+            Rule::OneOf(words) if words.contains(&value.as_str()) => Ok(value),
+            Rule::OneOf(words) => Err(bad(&format!("it must be one of {}", words.join(", ")))),
         }
     }
 
@@ -179,7 +261,6 @@ mod tests {
             ("retention.bytes", "1"),
             ("cleanup.policy", "compact"),
             ("cleanup.policy", "delete, compact"),
-            ("message.timestamp.type", "LogAppendTime"),
             ("compression.type", "lz4"),
             ("remote.storage.enable", "TRUE"),
         ];
@@ -194,10 +275,42 @@ mod tests {
         assert!(set("retention.ms", "abc").unwrap_err().contains("a whole number of 64 bits"));
         assert!(set("preallocate", "maybe").unwrap_err().contains("true or false"));
         assert!(set("max.message.bytes", "-1").unwrap_err().contains("0.."));
-        assert!(set("min.insync.replicas", "2").is_err());
+        assert!(set("min.insync.replicas", "0").is_err());
+        assert!(set("message.timestamp.type", "Never").unwrap_err().contains("CreateTime, LogAppendTime"));
         assert_eq!(set("no.such", "1").unwrap_err(), "unknown topic config name: no.such");
         assert_eq!(set("max.message.bytes", " 500 "), Ok("500".to_owned()));
         let twice = [("preallocate".to_owned(), "false".to_owned()), ("preallocate".to_owned(), "false".to_owned())];
         assert!(check(&twice).is_err());
+    }
+
+    #[test]
+    fn what_may_be_written_follows_the_settings() {
+        let plain = intake(&TopicConfig::new());
+        assert_eq!((plain.batch_bytes_max, plain.has_append_time, plain.insync_min), (1_048_588, false, 1));
+        let set = [("max.message.bytes", "500"), ("message.timestamp.type", "LogAppendTime")];
+        let set = intake(&set.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        assert_eq!((set.batch_bytes_max, set.has_append_time), (500, true));
+    }
+
+    #[test]
+    fn changes_name_what_is_set_and_unset_and_no_more() {
+        let config: TopicConfig = [("max.message.bytes".to_owned(), "500".to_owned())].into();
+        let change = |name: &str, change| changed(&config, &[(name.to_owned(), change)]);
+        let nothing = (TopicConfig::new(), Vec::new());
+        assert_eq!(change("max.message.bytes", ConfigChange::Set("500".into())), Ok(nothing.clone()));
+        assert_eq!(change("retention.ms", ConfigChange::Unset), Ok(nothing.clone()), "it is not set");
+        assert_eq!(change("no.such", ConfigChange::Unset), Ok(nothing), "as is one that nobody knows");
+        let set = change("max.message.bytes", ConfigChange::Set("6".into())).unwrap().0;
+        assert_eq!(set["max.message.bytes"], "6");
+        assert_eq!(change("max.message.bytes", ConfigChange::Unset).unwrap().1, ["max.message.bytes"]);
+        let added = change("cleanup.policy", ConfigChange::Append("delete".into())).unwrap().0;
+        assert_eq!(added["cleanup.policy"], "delete", "once, and now set on the topic itself");
+        for words in [ConfigChange::Append("bad".into()), ConfigChange::Set("x".into())] {
+            assert!(matches!(change("cleanup.policy", words), Err(BrokerError::InvalidConfig(_))));
+        }
+        let why = change("max.message.bytes", ConfigChange::Append("6".into())).unwrap_err().to_string();
+        assert!(why.contains("not a list"), "{why}");
+        let unknown = change("no.such", ConfigChange::Subtract("6".into())).unwrap_err().to_string();
+        assert!(unknown.contains("unknown topic config name"), "{unknown}");
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cluster::Command;
-use cluster::meta::{Partition, Topic, TopicConfig};
+use cluster::meta::{Partition, Topic, TopicChange, TopicConfig};
 use model::{LogId, Name, Offset, TopicId};
 
-use super::{LogSettings, NewTopic, PARTITIONS_MAX, TopicInfo, config};
+use super::{ConfigChange, LogSettings, NewTopic, PARTITIONS_MAX, TopicInfo, config};
 use crate::core::Core;
 use crate::ids::random;
 use crate::{BrokerError, Lsn};
@@ -14,7 +14,8 @@ use crate::{BrokerError, Lsn};
 impl TopicInfo {
     /// What is answered for a topic that was only checked.
     pub(crate) fn not_made(name: &Name) -> TopicInfo {
-        TopicInfo { name: name.clone(), id: TopicId::NONE, partitions: Vec::new(), internal: false }
+        let intake = config::intake(&TopicConfig::new());
+        TopicInfo { name: name.clone(), id: TopicId::NONE, partitions: Vec::new(), internal: false, intake }
     }
 }
 
@@ -25,6 +26,7 @@ pub(crate) fn topic_info(topic: &Topic) -> Result<TopicInfo, BrokerError> {
         id: TopicId(topic.id),
         partitions: topic.partitions.iter().map(|partition| LogId(partition.log)).collect(),
         internal: topic.internal,
+        intake: config::intake(&topic.config),
     })
 }
 
@@ -75,6 +77,39 @@ impl Core {
         }
         self.topics.add(tenant, info.clone());
         Ok((info, lsn))
+    }
+
+    /// Changes a topic's settings, or only checks whether they could be changed so.
+    pub(crate) fn alter_topic(
+        &mut self,
+        tenant: &str,
+        name: &str,
+        changes: &[(String, ConfigChange)],
+        validate_only: bool,
+    ) -> Result<Lsn, BrokerError> {
+        let key = (tenant.to_owned(), name.to_owned());
+        let missing = || BrokerError::Missing { kind: "topic", name: name.to_owned() };
+        let topic = self.catalog.get().topics.get(&key).ok_or_else(missing)?;
+        if topic.internal {
+            return Err(BrokerError::Invalid(format!("topic '{name}' is the broker's own: its settings are fixed")));
+        }
+        let (set, unset) = config::changed(&topic.config, changes)?;
+        if validate_only || (set.is_empty() && unset.is_empty()) {
+            // What is as asked already may have become so a moment ago.
+            return Ok(self.catalog.last_change());
+        }
+        let lsn =
+            self.run(&Command::AlterTopic(TopicChange { tenant: key.0.clone(), name: key.1.clone(), set, unset }))?;
+        let config = self.catalog.get().topics.get(&key).map(|topic| topic.config.clone()).unwrap_or_default();
+        let settings = Arc::new(LogSettings::of_topic(&config));
+        let info = self.topics.get_mut(tenant, name).ok_or_else(missing)?;
+        info.intake = config::intake(&config);
+        for log in &info.partitions {
+            if let Some(partition) = self.partitions.get_mut(*log) {
+                partition.log.settings = Arc::clone(&settings);
+            }
+        }
+        Ok(lsn)
     }
 
     /// Removes a topic from the catalog and the index; its logs, which are answered, are still to be dropped.

@@ -31,6 +31,11 @@ impl Topics {
         Some(topic)
     }
 
+    /// One topic by name, to change what its settings say.
+    pub(crate) fn get_mut(&mut self, tenant: &str, name: &str) -> Option<&mut TopicInfo> {
+        self.by_name.get_mut(tenant)?.get_mut(name)
+    }
+
     /// One topic by name.
     pub(crate) fn get(&self, tenant: &str, name: &str) -> Option<&TopicInfo> {
         self.by_name.get(tenant)?.get(name)

@@ -31,6 +31,32 @@ pub struct TopicInfo {
     pub partitions: Vec<LogId>,
     /// The broker's own.
     pub internal: bool,
+    /// What may be written to it.
+    pub intake: Intake,
+}
+
+/// What a topic's settings say of writing to it: kept parsed, since every batch is measured by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intake {
+    /// The largest batch, in bytes, as sent.
+    pub batch_bytes_max: usize,
+    /// Messages carry the time of their append, not their producer's.
+    pub has_append_time: bool,
+    /// How many replicas must have a message before it is acknowledged to whoever waits for all.
+    pub insync_min: u32,
+}
+
+/// What becomes of one setting of a topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ConfigChange {
+    /// It gets this value.
+    Set(String),
+    /// It goes back to its default.
+    Unset,
+    /// These words, separated by commas, are added to its list, unless they are in it.
+    Append(String),
+    /// These words are taken out of its list.
+    Subtract(String),
 }
 
 /// One setting of a topic.
@@ -42,6 +68,8 @@ pub struct ConfigEntry {
     pub value: String,
     /// True when it was not set on the topic.
     pub is_default: bool,
+    /// What it is where it is not set.
+    pub default: &'static str,
     /// What the value is.
     pub kind: ConfigKind,
     /// What it does, in one sentence.

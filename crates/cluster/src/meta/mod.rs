@@ -9,7 +9,7 @@ mod user;
 
 pub use exchange::{Binding, Exchange, ExchangeKind};
 pub use queue::{Queue, QueueSource};
-pub use topic::{Partition, Topic, TopicConfig};
+pub use topic::{Partition, Topic, TopicChange, TopicConfig};
 pub use user::{Credential, User};
 
 use std::collections::BTreeMap;
@@ -52,6 +52,8 @@ pub enum Command {
     },
     /// Makes a topic. Its partitions' log ids must be new.
     CreateTopic(Topic),
+    /// Changes a topic's settings.
+    AlterTopic(TopicChange),
     /// Removes a topic.
     DeleteTopic(Key),
     /// Makes a queue.
@@ -121,6 +123,7 @@ impl Catalog {
         match command {
             Command::Found { .. } => self.check_found(),
             Command::CreateTopic(topic) => self.check_create_topic(topic),
+            Command::AlterTopic(change) => self.check_topic(&(change.tenant.clone(), change.name.clone())),
             Command::DeleteTopic(key) => self.check_topic(key),
             Command::CreateQueue(queue) => self.check_create_queue(queue),
             Command::DeleteQueue(key) => self.check_queue(key),
@@ -141,6 +144,7 @@ impl Catalog {
         match command {
             Command::Found { cluster_id } => self.cluster_id.clone_from(cluster_id),
             Command::CreateTopic(topic) => self.create_topic(topic),
+            Command::AlterTopic(change) => self.alter_topic(change),
             Command::DeleteTopic(key) => self.delete_topic(key),
             Command::CreateQueue(queue) => self.create_queue(queue),
             Command::DeleteQueue(key) => self.delete_queue(key),

@@ -19,6 +19,15 @@ fn topic(name: &str, logs: &[u64]) -> Command {
     })
 }
 
+fn change(name: &str, set: &[(&str, &str)], unset: &[&str]) -> Command {
+    Command::AlterTopic(TopicChange {
+        tenant: "/".into(),
+        name: name.into(),
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        unset: unset.iter().map(|key| (*key).to_owned()).collect(),
+    })
+}
+
 fn queue(name: &str, id: u64, source: QueueSource) -> Command {
     Command::CreateQueue(Queue {
         tenant: "/".into(),
@@ -104,6 +113,16 @@ fn a_log_id_is_never_given_twice_even_after_its_topic_is_gone() {
 }
 
 #[test]
+fn a_topics_settings_are_set_and_taken_back_one_by_one() {
+    let mut catalog = catalog(&[topic("t", &[1])]);
+    let config = |catalog: &Catalog| catalog.topics[&key("t")].config.clone();
+    catalog.apply(&change("t", &[("a", "1"), ("b", "2")], &[])).unwrap();
+    catalog.apply(&change("t", &[("b", "3")], &["a", "retention.ms", "never set"])).unwrap();
+    assert_eq!(config(&catalog), [("b".to_owned(), "3".to_owned())].into());
+    refused(&catalog, &change("u", &[("a", "1")], &[]), "no topic 'u'");
+}
+
+#[test]
 fn a_queue_over_a_topic_needs_that_topic() {
     let catalog = catalog(&[topic("t", &[1])]);
     refused(&catalog, &queue("q", 2, QueueSource::Topic { topic: "u".into() }), "no topic 'u'");
@@ -154,6 +173,7 @@ fn catalog_and_commands_survive_as_json() {
         Command::Found { cluster_id: "abc".into() },
         topic("t", &[1, 2]),
         topic("gone", &[3]),
+        change("t", &[("max.message.bytes", "7")], &["retention.ms"]),
         queue("q", 4, QueueSource::Own { log: 5 }),
         queue("s", 6, QueueSource::Topic { topic: "t".into() }),
         exchange("e"),

@@ -33,6 +33,19 @@ pub struct Partition {
 /// Settings by name, as text. Which names and values are allowed is checked before a command is made.
 pub type TopicConfig = BTreeMap<String, String>;
 
+/// A change of a topic's settings. What is named in neither list stays as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopicChange {
+    /// Whose the topic is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// Settings that get these values.
+    pub set: TopicConfig,
+    /// Settings that go back to their defaults; one that was not set is no error.
+    pub unset: Vec<String>,
+}
+
 impl Catalog {
     pub(super) fn check_create_topic(&self, topic: &Topic) -> Result<(), MetaError> {
         self.check_name_free(&(topic.tenant.clone(), topic.name.clone()))?;
@@ -56,6 +69,13 @@ impl Catalog {
 
     pub(super) fn check_topic(&self, key: &Key) -> Result<(), MetaError> {
         if self.topics.contains_key(key) { Ok(()) } else { Err(missing("topic", &key.1)) }
+    }
+
+    pub(super) fn alter_topic(&mut self, change: &TopicChange) {
+        if let Some(topic) = self.topics.get_mut(&(change.tenant.clone(), change.name.clone())) {
+            topic.config.retain(|name, _| !change.unset.contains(name));
+            topic.config.extend(change.set.clone());
+        }
     }
 
     pub(super) fn delete_topic(&mut self, key: &Key) {

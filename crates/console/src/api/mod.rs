@@ -100,13 +100,14 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 18] = [
+static ROUTES: [Route; 19] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
     row("GET", "/api/v1/health", Access::Open, overview::health),
     row("GET", "/api/v1/overview", Access::User, overview::overview),
     row("GET", "/api/v1/topics", Access::User, topics::list),
     row("POST", "/api/v1/topics", Access::Administrator, topics::create),
     row("GET", "/api/v1/topics/{}", Access::User, topics::describe),
+    row("PUT", "/api/v1/topics/{}/config", Access::Administrator, topics::alter),
     row("DELETE", "/api/v1/topics/{}", Access::Administrator, topics::delete),
     row("GET", "/api/v1/groups", Access::User, groups::list),
     row("GET", "/api/v1/groups/{}", Access::User, groups::describe),

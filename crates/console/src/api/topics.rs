@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use broker::topic::{NewTopic, TopicInfo};
+use broker::topic::{ConfigChange, ConfigEntry, NewTopic, TopicInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -38,10 +38,6 @@ pub fn create(call: &mut Call<'_>) -> Handled {
     if asked.name.is_empty() {
         return Err(Refusal::bad_request("a topic needs a name"));
     }
-    let text = |value: Value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
     let topic = NewTopic {
         tenant: call.tenant()?,
         name: name(&asked.name)?,
@@ -51,6 +47,24 @@ pub fn create(call: &mut Call<'_>) -> Handled {
     };
     let (info, lsn) = call.broker.create_topic(&topic, call.now)?;
     after(lsn, 201, &summary(&info))
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// Settings by name; null takes one back. Those not named stay as they are.
+pub fn alter(call: &mut Call<'_>) -> Handled {
+    let asked: BTreeMap<String, Value> = call.json()?;
+    let change = |value: Value| if value.is_null() { ConfigChange::Unset } else { ConfigChange::Set(text(value)) };
+    let changes: Vec<_> = asked.into_iter().map(|(key, value)| (key, change(value))).collect();
+    let tenant = call.tenant()?;
+    let topic = call.name().to_owned();
+    let lsn = call.broker.alter_topic((&tenant, &topic), &changes, false, call.now)?;
+    after(lsn, 204, &Value::Null)
 }
 
 pub fn describe(call: &mut Call<'_>) -> Handled {
@@ -69,10 +83,11 @@ pub fn describe(call: &mut Call<'_>) -> Handled {
         }));
     }
     let config = call.broker.topic_config(&tenant, call.name())?;
-    let config: Vec<Value> = config
-        .iter()
-        .map(|entry| json!({ "name": entry.name, "value": entry.value, "is_default": entry.is_default }))
-        .collect();
+    let shown = |entry: &ConfigEntry| {
+        let (is_default, doc) = (entry.is_default, entry.doc);
+        json!({ "name": entry.name, "value": entry.value, "is_default": is_default, "doc": doc })
+    };
+    let config: Vec<Value> = config.iter().map(shown).collect();
     let mut body = summary(topic);
     body["partitions"] = partitions.into();
     body["config"] = config.into();

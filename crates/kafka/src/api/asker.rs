@@ -1,6 +1,5 @@
 //! Who asks: what handlers know of their connection, and small helpers that several of them need.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use broker::topic::TopicInfo;
@@ -12,9 +11,6 @@ use crate::config::Settings;
 use crate::pending::{Answer, Fail, Gate};
 use crate::session::CallIds;
 use crate::wire::{Text, Wire};
-
-/// Topics remembered by a connection; when full, it starts afresh.
-const LIMITS_MAX: usize = 1024;
 
 /// The longest text of an error that clients are told, in bytes.
 const ERROR_TEXT_BYTES_MAX: usize = 1000;
@@ -28,28 +24,12 @@ pub(crate) struct Asker {
     pub buffer: Vec<u8>,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
-    limits: HashMap<TopicId, TopicLimits>,
-}
-
-/// What a topic's settings say of producing to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TopicLimits {
-    pub batch_bytes_max: usize,
-    pub has_append_time: bool,
-    pub insync_min: u32,
 }
 
 impl Asker {
     /// A connection just accepted.
     pub fn new(peer: Peer, settings: Arc<Settings>) -> Asker {
-        Asker {
-            peer,
-            settings,
-            calls: CallIds::default(),
-            buffer: Vec::new(),
-            scratch: Vec::new(),
-            limits: HashMap::new(),
-        }
+        Asker { peer, settings, calls: CallIds::default(), buffer: Vec::new(), scratch: Vec::new() }
     }
 
     /// A finished reply.
@@ -87,26 +67,6 @@ impl Asker {
     /// A topic by its id.
     pub fn topic_by_id<'b>(&self, broker: &'b Broker, id: [u8; 16]) -> Option<&'b TopicInfo> {
         broker.topic_by_id(&self.settings.tenant, TopicId(id)).filter(|topic| is_topic_name(&topic.name))
-    }
-
-    /// What a topic's settings say of producing to it. Remembered, since a topic's settings cannot be changed yet and
-    /// its id is never used again.
-    pub fn limits(&mut self, broker: &Broker, topic: &TopicInfo) -> TopicLimits {
-        if let Some(limits) = self.limits.get(&topic.id) {
-            return *limits;
-        }
-        let config = broker.topic_config(&self.settings.tenant, &topic.name).unwrap_or_default();
-        let value = |name| config.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str());
-        let limits = TopicLimits {
-            batch_bytes_max: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
-            has_append_time: value("message.timestamp.type") == Some("LogAppendTime"),
-            insync_min: value("min.insync.replicas").and_then(|text| text.parse().ok()).unwrap_or(1),
-        };
-        if self.limits.len() >= LIMITS_MAX {
-            self.limits.clear();
-        }
-        self.limits.insert(topic.id, limits);
-        limits
     }
 }
 

@@ -53,8 +53,9 @@ messages! {
     }
 }
 
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
+/// Resources that have settings, by the protocol's numbers.
+pub(crate) const TOPIC: i8 = 2;
+pub(crate) const BROKER: i8 = 4;
 
 /// Where a value comes from.
 const SET_ON_TOPIC: i8 = 1;
@@ -134,8 +135,9 @@ fn topic_config(entry: ConfigEntry, wanted: Wanted) -> DescribedConfig<'static> 
     if wanted.synonyms {
         if !entry.is_default {
             synonyms.push(synonym(entry.name, &entry.value, SET_ON_TOPIC));
-        } else if let Some(name) = broker_name(entry.name) {
-            synonyms.push(synonym(name, &entry.value, BUILT_IN));
+        }
+        if let Some(name) = broker_name(entry.name) {
+            synonyms.push(synonym(name, entry.default, BUILT_IN));
         }
     }
     let kind = match entry.kind {

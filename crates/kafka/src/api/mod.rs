@@ -1,6 +1,7 @@
 //! What clients may ask: one file a request with its tables, its versions and its handler, and the table of all rows.
 //! Only what is in the table is served, and only what is served is shown.
 
+mod alter_configs;
 mod api_versions;
 mod asker;
 mod create_topics;
@@ -11,6 +12,7 @@ mod describe_groups;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
@@ -71,7 +73,7 @@ const fn row_of(
 }
 
 /// All APIs, by key.
-pub(crate) static ROWS: [&Row; 20] = [
+pub(crate) static ROWS: [&Row; 22] = [
     &produce::ROW,
     &fetch::ROW,
     &list_offsets::ROW,
@@ -91,6 +93,8 @@ pub(crate) static ROWS: [&Row; 20] = [
     &init_producer_id::ROW,
     &offset_for_leader_epoch::ROW,
     &describe_configs::ROW,
+    &alter_configs::ROW,
+    &incremental_alter_configs::ROW,
     &describe_cluster::ROW,
 ];
 
@@ -175,5 +179,7 @@ bodies! {
     init_producer_id: init_producer_id::InitProducerIdRequest<'_>;
     offset_for_leader_epoch: offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>;
     describe_configs: describe_configs::DescribeConfigsRequest<'_>;
+    alter_configs: alter_configs::AlterConfigsRequest<'_>;
+    incremental_alter_configs: incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
     describe_cluster: describe_cluster::DescribeClusterRequest;
 }

@@ -2,10 +2,11 @@
 //! looked at.
 
 use broker::partition::{AppendRequest, Appended, ProducerBatch};
+use broker::topic::Intake;
 use broker::{Cx, Lsn, SyncPolicy};
 use model::{LogId, ReadError, Wall};
 
-use super::asker::{TopicLimits, error_text, log_of};
+use super::asker::{error_text, log_of};
 use super::{Asker, Row};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -138,10 +139,10 @@ fn produce_topic<'a>(
     };
     // Found before anything is appended, since the topic is borrowed from the broker.
     let logs: Vec<_> = topic.partitions.iter().map(|partition| log_of(info, partition.index)).collect();
-    let limits = asker.limits(cx.broker, info);
+    let intake = info.intake;
     let produced = topic.partitions.iter().zip(logs).map(|(partition, log)| {
         let appended = match log {
-            Some(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, limits)),
+            Some(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, intake)),
             None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
         };
         match appended {
@@ -150,7 +151,7 @@ fn produce_topic<'a>(
                 ProducedPartition {
                     index: partition.index,
                     base_offset: appended.base.0 as i64,
-                    log_append_time_ms: if limits.has_append_time { cx.now.wall.0 } else { -1 },
+                    log_append_time_ms: if intake.has_append_time { cx.now.wall.0 } else { -1 },
                     log_start_offset: appended.log_start.0 as i64,
                     ..ProducedPartition::default()
                 }
@@ -168,12 +169,12 @@ fn produce_partition(
     asker: &mut Asker,
     cx: &mut Cx<'_>,
     (log, RawRecords(records)): (LogId, RawRecords<'_>),
-    (terms, limits): (Terms, TopicLimits),
+    (terms, intake): (Terms, Intake),
 ) -> Result<Appended, Refusal> {
-    if terms.waits_for_all && limits.insync_min > 1 {
+    if terms.waits_for_all && intake.insync_min > 1 {
         return Err((ErrorCode::NOT_ENOUGH_REPLICAS, None));
     }
-    let header = check_produced(records, limits.batch_bytes_max).map_err(refusal_of)?;
+    let header = check_produced(records, intake.batch_bytes_max).map_err(refusal_of)?;
     if terms.is_transactional {
         return Err(refusal_of(BatchError::Transactional));
     }
@@ -181,7 +182,7 @@ fn produce_partition(
     if header.codec() == 4 && !terms.allows_zstd {
         return Err((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, None));
     }
-    let (units, time_max) = match limits.has_append_time {
+    let (units, time_max) = match intake.has_append_time {
         true => {
             asker.scratch.clear();
             asker.scratch.extend_from_slice(records);

@@ -1,6 +1,7 @@
 //! Every table in every served version: against an independent implementation where that knows the version, against
 //! itself elsewhere; and against random bytes.
 
+mod configs;
 mod groups;
 mod produce_fetch;
 mod rig;
@@ -122,6 +123,10 @@ tables! {
         theirs::OffsetForLeaderEpochResponse;
     describe_configs: describe_configs::DescribeConfigsRequest<'_>, theirs::DescribeConfigsRequest;
     describe_configs: describe_configs::DescribeConfigsResponse<'_>, theirs::DescribeConfigsResponse;
+    alter_configs: alter_configs::AlterConfigsRequest<'_>, theirs::AlterConfigsRequest;
+    alter_configs: alter_configs::AlterConfigsResponse<'_>, theirs::AlterConfigsResponse;
+    incremental_alter_configs: incremental_alter_configs::IncrementalAlterConfigsRequest<'_>,
+        theirs::IncrementalAlterConfigsRequest;
     describe_cluster: describe_cluster::DescribeClusterRequest, theirs::DescribeClusterRequest;
     describe_cluster: describe_cluster::DescribeClusterResponse<'_>, theirs::DescribeClusterResponse;
 }

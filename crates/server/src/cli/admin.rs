@@ -55,6 +55,17 @@ pub enum TopicVerb {
         /// Its name
         name: String,
     },
+    /// Change a topic's settings; those not named stay as they are
+    Alter {
+        /// Its name
+        name: String,
+        /// Settings, such as max.message.bytes=2097152
+        #[arg(value_name = "NAME=VALUE")]
+        config: Vec<String>,
+        /// A setting that goes back to its default; may be given several times
+        #[arg(long, value_name = "NAME")]
+        unset: Vec<String>,
+    },
     /// Remove a topic with all its messages
     Delete {
         /// Its name
@@ -159,13 +170,7 @@ fn change(at: &AdminArgs, request: (&str, &str), body: Option<&Value>, done: &st
 pub fn topic(at: &AdminArgs, verb: TopicVerb) -> Result<(), CliError> {
     match verb {
         TopicVerb::Create { name, partitions, config } => {
-            let mut settings = serde_json::Map::new();
-            for setting in config {
-                let (key, value) =
-                    setting.split_once('=').ok_or_else(|| CliError::Usage(format!("'{setting}' is not NAME=VALUE")))?;
-                settings.insert(key.to_owned(), value.into());
-            }
-            let body = json!({ "name": name, "partitions": partitions, "config": settings });
+            let body = json!({ "name": name, "partitions": partitions, "config": settings_of(&config)? });
             change(at, ("POST", "/api/v1/topics"), Some(&body), &format!("topic '{name}' created"))
         }
         TopicVerb::List => {
@@ -173,11 +178,29 @@ pub fn topic(at: &AdminArgs, verb: TopicVerb) -> Result<(), CliError> {
             show(at, "/api/v1/topics", "topics", &columns)
         }
         TopicVerb::Describe { name } => describe_topic(at, &name),
+        TopicVerb::Alter { name, config, unset } => {
+            let mut settings = settings_of(&config)?;
+            settings.extend(unset.into_iter().map(|key| (key, Value::Null)));
+            if settings.is_empty() {
+                return Err(CliError::Usage("name at least one setting as NAME=VALUE or --unset NAME".to_owned()));
+            }
+            let path = format!("/api/v1/topics/{}/config", encode(&name));
+            change(at, ("PUT", &path), Some(&settings.into()), &format!("topic '{name}' altered"))
+        }
         TopicVerb::Delete { name } => {
             let path = format!("/api/v1/topics/{}", encode(&name));
             change(at, ("DELETE", &path), None, &format!("topic '{name}' deleted"))
         }
     }
+}
+
+fn settings_of(texts: &[String]) -> Result<serde_json::Map<String, Value>, CliError> {
+    let pair = |text: &String| {
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| CliError::Usage(format!("'{text}' is not NAME=VALUE")))?;
+        Ok((key.to_owned(), value.into()))
+    };
+    texts.iter().map(pair).collect()
 }
 
 fn describe_topic(at: &AdminArgs, name: &str) -> Result<(), CliError> {

@@ -67,7 +67,7 @@ enum Command {
         #[arg(long, required = true)]
         defaults: bool,
     },
-    /// Create, list, describe and delete topics
+    /// Create, list, describe, alter and delete topics
     Topic {
         #[command(flatten)]
         at: AdminArgs,
