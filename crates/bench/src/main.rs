@@ -3,7 +3,7 @@
 //! The headline is CPU seconds of the broker process per million messages, since wall time on a shared machine says
 //! more about the neighbours. Every run's raw line is printed; `docs/benchmarks.md` keeps them.
 
-mod kill;
+mod judge;
 mod procfs;
 mod produce;
 mod startup;
@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::judge::{faults, kill};
 use crate::target::Target;
 
 #[derive(Parser)]
@@ -31,6 +32,8 @@ enum Row {
     P12(startup::Args),
     /// The kill judge: kills the broker under load and reads back all that was acknowledged.
     Kill(kill::Args),
+    /// The faults judge: every system call on the data folder fails once.
+    Faults(faults::Args),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Row::P1(args) => produce::run(&args),
         Row::P12(args) => startup::run(&args),
         Row::Kill(args) => kill::run(&args),
+        Row::Faults(args) => faults::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

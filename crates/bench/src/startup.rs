@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use crate::kill::kafka::Kafka;
+use crate::judge::kafka::Kafka;
 use crate::{Outcome, procfs};
 
 /// What P12 is told.

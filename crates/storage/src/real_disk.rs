@@ -154,7 +154,8 @@ impl DiskFile for RealFile {
     #[cfg(target_os = "linux")]
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         use rustix::io::Errno;
-        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+        let flags = rustix::fs::FallocateFlags::empty();
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, bytes)) {
             Err(Errno::OPNOTSUPP) => self.file.set_len(bytes),
             other => Ok(other?),
         }

@@ -3,13 +3,16 @@
 use crate::args::Args;
 use crate::shell::{self, root, say};
 
+const NAMES: &str = "kill, power, faults";
+
 /// Runs the judge that the first word names.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
         Some("kill") => kill(&words[1..]),
         Some("power") => power(&words[1..]),
-        Some(other) => Err(format!("there is no judge '{other}'; there are: kill, power")),
-        None => Err("which judge? there are: kill, power".to_owned()),
+        Some("faults") => faults(&words[1..]),
+        Some(other) => Err(format!("there is no judge '{other}'; there are: {NAMES}")),
+        None => Err(format!("which judge? there are: {NAMES}")),
     }
 }
 
@@ -40,5 +43,21 @@ fn power(words: &[String]) -> Result<(), String> {
     say(&format!("cutting the power of {times} simulated servers"));
     let mut command = std::process::Command::new(folder.join("sim"));
     command.current_dir(root()).arg(times.to_string()).arg(args.number("--seed")?.unwrap_or(1).to_string());
+    shell::run(command)
+}
+
+/// Every system call on the data folder fails once.
+fn faults(words: &[String]) -> Result<(), String> {
+    let args = Args::parse(words, &["--step", "--only", "--at", "--report"], &[])?;
+    say("building fourfold and its judge");
+    let folder = shell::build(&["server", "bench"])?;
+    say("failing each call of a scripted run");
+    let mut command = std::process::Command::new(folder.join("bench"));
+    command.current_dir(root()).arg("faults").arg("--bin").arg(folder.join("fourfold"));
+    for name in ["--step", "--only", "--at", "--report"] {
+        if let Some(value) = args.all(name).last() {
+            command.args([name, value]);
+        }
+    }
     shell::run(command)
 }

@@ -28,6 +28,8 @@ cargo xtask COMMAND
                                  --report FILE writes the outcome down
   judge power [--times N] [--seed N]
                                  cuts the power of simulated servers, one seed each
+  judge faults [--step N] [--only eio|enospc|short|eintr] [--at N]
+                                 fails every system call of a scripted run on the data folder once, in each way
   bench [ARGUMENTS]              load generators against a broker of its own; see cargo xtask bench --help
 ";
 

@@ -51,6 +51,14 @@ impl Kafka {
 
     /// Makes a topic.
     pub(crate) fn create(&mut self, topic: &str, partitions: i32) -> Outcome<()> {
+        match self.try_create(topic, partitions)? {
+            0 => Ok(()),
+            code => Err(format!("creating '{topic}' failed with {code}")),
+        }
+    }
+
+    /// As [`Kafka::create`]; answers the code.
+    pub(crate) fn try_create(&mut self, topic: &str, partitions: i32) -> Outcome<i64> {
         let mut body = Writer::default();
         body.i32(1).text16(topic).i32(partitions).u16(1).i32(0).i32(0).i32(30_000).u8(0);
         self.send(19, 2, &body.0)?;
@@ -60,10 +68,29 @@ impl Kafka {
         fields.i32()?;
         let name = fields.length::<2>()?;
         fields.bytes(name)?;
-        match fields.i16()? {
-            0 => Ok(()),
-            code => Err(format!("creating '{topic}' failed with {code}")),
-        }
+        fields.i16()
+    }
+
+    /// Deletes a topic; answers the code.
+    pub(crate) fn delete(&mut self, topic: &str) -> Outcome<i64> {
+        let mut body = Writer::default();
+        body.i32(1).text16(topic).i32(30_000);
+        self.send(20, 1, &body.0)?;
+        let answer = self.receive()?;
+        let mut fields = Reader(&answer);
+        fields.i32()?;
+        fields.i32()?;
+        let name = fields.length::<2>()?;
+        fields.bytes(name)?;
+        fields.i16()
+    }
+
+    /// One fetch of a partition; answers whether it gave what it should.
+    pub(crate) fn fetch_once(&mut self, topic: &str, partition: i32, from: i64) -> Outcome<Vec<(i64, Vec<u8>)>> {
+        let (_, batches) = self.fetch(topic, partition, from)?;
+        let mut all = Vec::new();
+        unpack(&batches, from, &mut all)?;
+        Ok(all)
     }
 
     /// Sends one batch without waiting for its answer.
@@ -76,6 +103,11 @@ impl Kafka {
 
     /// The base offset in the next answer to a produce.
     pub(crate) fn produced(&mut self) -> Outcome<i64> {
+        self.produced_or_refused()?.map_err(|code| format!("a produce failed with {code}"))
+    }
+
+    /// As [`Kafka::produced`], or the code of the refusal.
+    pub(crate) fn produced_or_refused(&mut self) -> Outcome<Result<i64, i64>> {
         let answer = self.receive()?;
         let mut fields = Reader(&answer);
         fields.i32()?;
@@ -84,8 +116,8 @@ impl Kafka {
         fields.i32()?;
         fields.i32()?;
         match fields.i16()? {
-            0 => fields.i64(),
-            code => Err(format!("a produce failed with {code}")),
+            0 => Ok(Ok(fields.i64()?)),
+            code => Ok(Err(code)),
         }
     }
 

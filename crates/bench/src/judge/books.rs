@@ -5,9 +5,27 @@ use std::time::Duration;
 
 use super::amqp::{Amqp, Said};
 use super::kafka::Kafka;
-use super::load::{Done, PARTITIONS, QUEUES, TOPIC};
 use super::server::Server;
 use crate::Outcome;
+
+/// The topic that is written to.
+pub(crate) const TOPIC: &str = "judged";
+/// Its partitions, each with a producer of its own.
+pub(crate) const PARTITIONS: i32 = 4;
+/// A queue that is only filled, and one whose messages are consumed and acknowledged.
+pub(crate) const QUEUES: [&str; 2] = ["filled", "worked"];
+
+/// What one client has done.
+pub(crate) struct Done {
+    /// The partition or, behind those, the queue that it wrote to.
+    pub(crate) place: usize,
+    /// All that it sent, in order.
+    pub(crate) sent: Vec<Message>,
+    /// What was acknowledged: for partitions with its offset.
+    pub(crate) acknowledged: Vec<(Option<i64>, Message)>,
+    /// What it acknowledged itself, as a consumer.
+    pub(crate) settled: Vec<Message>,
+}
 
 /// One message: its number within its place, and how much padding it has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -60,7 +78,7 @@ pub(crate) struct Tally {
 }
 
 /// One partition or queue in the clients' books.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Place {
     next: u64,
     sent: BTreeSet<Message>,
@@ -72,7 +90,7 @@ struct Place {
 }
 
 /// The books of one data folder.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Books(BTreeMap<usize, Place>);
 
 impl Books {

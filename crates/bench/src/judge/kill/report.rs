@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::check::Tally;
+use crate::judge::books::Tally;
 
 /// The outcome in lines.
 pub(crate) fn text(tally: &Tally, seed: u64, took: Duration, failure: Option<&String>) -> String {

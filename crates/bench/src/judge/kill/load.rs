@@ -5,35 +5,17 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-use super::Chance;
-use super::amqp::{Amqp, Said};
-use super::check::{Books, Message};
-use super::kafka::Kafka;
-use super::server::Server;
-use super::wire::until_broken;
 use crate::Outcome;
+use crate::judge::Chance;
+use crate::judge::amqp::{Amqp, Said};
+use crate::judge::books::{Books, Done, Message, PARTITIONS, QUEUES, TOPIC};
+use crate::judge::kafka::Kafka;
+use crate::judge::server::Server;
+use crate::judge::wire::until_broken;
 
-/// The topic that is written to.
-pub(crate) const TOPIC: &str = "judged";
-/// Its partitions, each with a producer of its own.
-pub(crate) const PARTITIONS: i32 = 4;
-/// A queue that is only filled, and one whose messages are consumed and acknowledged.
-pub(crate) const QUEUES: [&str; 2] = ["filled", "worked"];
 const IN_FLIGHT_MAX: usize = 5;
 const UNCONFIRMED_MAX: usize = 200;
 const PREFETCH: u16 = 50;
-
-/// What one client has done.
-pub(crate) struct Done {
-    /// The partition or, behind those, the queue that it wrote to.
-    pub(crate) place: usize,
-    /// All that it sent, in order.
-    pub(crate) sent: Vec<Message>,
-    /// What was acknowledged: for partitions with its offset.
-    pub(crate) acknowledged: Vec<(Option<i64>, Message)>,
-    /// What it acknowledged itself, as a consumer.
-    pub(crate) settled: Vec<Message>,
-}
 
 /// The clients at work.
 pub(crate) struct Running(Vec<JoinHandle<Outcome<Done>>>);
@@ -59,14 +41,14 @@ pub(crate) fn start(server: &Server, chance: &mut Chance, books: &Books) -> Outc
     for partition in 0..PARTITIONS {
         let place = partition as usize;
         let client = Kafka::connect(&server.kafka)?;
-        let mut own = Chance(chance.below(u64::MAX));
+        let mut own = Chance::new(chance.below(u64::MAX));
         let first = books.next(place);
         all.push(std::thread::spawn(move || produce(client, partition, first, &mut own)));
     }
     for (at, queue) in QUEUES.into_iter().enumerate() {
         let place = PARTITIONS as usize + at;
         let client = Amqp::connect(&server.amqp)?;
-        let mut own = Chance(chance.below(u64::MAX));
+        let mut own = Chance::new(chance.below(u64::MAX));
         let first = books.next(place);
         all.push(std::thread::spawn(move || publish(client, queue, place, first, &mut own)));
     }
@@ -81,7 +63,7 @@ fn produce(mut client: Kafka, partition: i32, first: u64, chance: &mut Chance) -
     let mut reader = client.reader()?;
     let (sender, waiting) = mpsc::sync_channel::<Vec<Message>>(IN_FLIGHT_MAX);
     let writer = std::thread::spawn({
-        let mut chance = Chance(chance.below(u64::MAX));
+        let mut chance = Chance::new(chance.below(u64::MAX));
         move || {
             let mut sent = Vec::new();
             let mut next = first;
@@ -110,7 +92,7 @@ fn publish(mut client: Amqp, queue: &'static str, place: usize, first: u64, chan
     client.confirm()?;
     let mut writer = client.writer()?;
     let (sender, waiting) = mpsc::sync_channel::<Message>(UNCONFIRMED_MAX);
-    let mut chance = Chance(chance.below(u64::MAX));
+    let mut chance = Chance::new(chance.below(u64::MAX));
     let writer = std::thread::spawn(move || {
         let mut sent = Vec::new();
         for number in first.. {

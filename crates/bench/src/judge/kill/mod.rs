@@ -4,21 +4,17 @@
 //! The clients are small and raw, so that what they believe is only what came over the wire: an acknowledgement is
 //! written down the moment it is read. It says nothing of power cuts: those are simulated by `sim`.
 
-mod amqp;
-mod check;
-pub(crate) mod kafka;
 mod load;
 mod report;
-mod server;
-mod wire;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
-use check::{Books, Tally};
-use server::Server;
+use crate::judge::Chance;
+use crate::judge::books::{self, Books, Tally};
+use crate::judge::server::{Launch, Server};
 
 /// Kills of one data folder before a fresh one is begun: each verification reads the folder's whole content.
 const KILLS_A_FOLDER: u64 = 10;
@@ -44,20 +40,6 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
-/// Chances that can be repeated (splitmix64).
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    /// The next number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound.max(1)
-    }
-}
-
 /// Kills `args.times` times and says what was found.
 ///
 /// # Errors
@@ -68,7 +50,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     println!("kill judge: {} kills, seed {seed}", args.times);
     let begun = Instant::now();
     let scratch = std::env::temp_dir().join(format!("fourfold-kill-{}", std::process::id()));
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     let mut tally = Tally::default();
     let mut outcome = Ok(());
     while tally.kills < args.times && outcome.is_ok() {
@@ -92,7 +74,8 @@ pub fn run(args: &Args) -> Outcome<()> {
 /// One data folder: load, kill, restart, verify, `kills` times.
 fn folder_of_kills(args: &Args, folder: &Path, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
     let is_small = (tally.kills / KILLS_A_FOLDER) % 2 == 1;
-    let mut server = Server::start(&args.bin, folder, if is_small { SMALL_JOURNAL } else { &[] })?;
+    let launch = Launch::new(&args.bin, folder).options(if is_small { SMALL_JOURNAL } else { &[] });
+    let mut server = Server::start(launch)?;
     load::prepare(&server)?;
     let mut books = Books::default();
     for _ in 0..kills {
@@ -105,7 +88,7 @@ fn folder_of_kills(args: &Args, folder: &Path, kills: u64, chance: &mut Chance, 
         let down = Instant::now();
         server.restart()?;
         tally.restart_longest = tally.restart_longest.max(down.elapsed());
-        check::verify(&server, &mut books, tally)?;
+        books::verify(&server, &mut books, tally)?;
         progress(tally, args.times);
     }
     server.kill()

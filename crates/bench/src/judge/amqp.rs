@@ -20,11 +20,19 @@ const QOS_OK: (u16, u16) = (60, 11);
 const CONSUME_OK: (u16, u16) = (60, 21);
 const DELIVER: (u16, u16) = (60, 60);
 const ACK: (u16, u16) = (60, 80);
+const NACK: (u16, u16) = (60, 120);
 
 /// What the broker says to a publisher or consumer.
 pub(crate) enum Said {
     /// Confirmed up to this tag.
     Confirmed {
+        /// The publish's number.
+        tag: u64,
+        /// All before it too.
+        multiple: bool,
+    },
+    /// Not stored.
+    Refused {
         /// The publish's number.
         tag: u64,
         /// All before it too.
@@ -43,6 +51,8 @@ pub(crate) enum Said {
 pub(crate) struct Amqp {
     write: TcpStream,
     read: BufReader<TcpStream>,
+    /// For callers that count what they publish.
+    pub(crate) published: u64,
 }
 
 impl Amqp {
@@ -51,7 +61,7 @@ impl Amqp {
         let write = TcpStream::connect(address).map_err(|e| format!("{address}: {e}"))?;
         write.set_nodelay(true).and_then(|()| write.set_read_timeout(Some(PATIENCE))).map_err(|e| e.to_string())?;
         let read = BufReader::with_capacity(1 << 16, write.try_clone().map_err(|e| e.to_string())?);
-        let mut one = Amqp { write, read };
+        let mut one = Amqp { write, read, published: 0 };
         one.raw(b"AMQP\0\0\x09\x01")?;
         one.expect(0, START)?;
         let mut body = Writer::default();
@@ -72,7 +82,7 @@ impl Amqp {
     pub(crate) fn writer(&self) -> Outcome<Amqp> {
         let write = self.write.try_clone().map_err(|e| e.to_string())?;
         let read = BufReader::with_capacity(1, self.write.try_clone().map_err(|e| e.to_string())?);
-        Ok(Amqp { write, read })
+        Ok(Amqp { write, read, published: 0 })
     }
 
     /// Declares a durable queue; answers how many messages it holds.
@@ -125,6 +135,7 @@ impl Amqp {
         let mut fields = Reader(&payload);
         match class {
             ACK => Ok(Said::Confirmed { tag: fields.i64()? as u64, multiple: fields.number::<1>()? != 0 }),
+            NACK => Ok(Said::Refused { tag: fields.i64()? as u64, multiple: fields.number::<1>()? & 1 != 0 }),
             DELIVER => {
                 let name = fields.length::<1>()?;
                 fields.bytes(name)?;
