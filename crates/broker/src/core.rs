@@ -65,8 +65,8 @@ pub(crate) struct Core {
 impl Core {
     /// Commits `batch`; the watermarks of the logs it appends to will follow by `policy`.
     pub(crate) fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
-        let Batch { appends, trims, drops, state, uses_reserve: _ } = batch;
-        if appends.is_empty() && trims.is_empty() && drops.is_empty() && state.is_empty() {
+        let Batch { rolls, appends, trims, drops, state, uses_reserve: _ } = batch;
+        if rolls.is_empty() && appends.is_empty() && trims.is_empty() && drops.is_empty() && state.is_empty() {
             return Ok(Lsn::default()); // a turn in which nothing is written would never be synced
         }
         let lsn = self.storage.commit(batch, policy)?;

@@ -63,6 +63,9 @@ pub enum StateChange<'a> {
 /// What [`crate::Storage::commit`] makes one whole of.
 #[derive(Clone, Copy, Default)]
 pub struct Batch<'a> {
+    /// Logs whose newest segment ends before the offset (the log's end, or where the batch's append to it begins):
+    /// another begins there. They come before the appends.
+    pub rolls: &'a [(LogId, Offset)],
     /// Appends, in order.
     pub appends: &'a [Append<'a>],
     /// Logs to trim: messages before the offset are gone.

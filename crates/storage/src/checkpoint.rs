@@ -10,6 +10,7 @@ use model::{ByteReader, ByteWriter, LogId, Offset, ReadError, Wall};
 use crate::index::Run;
 use crate::journal::record::StateChangeRecord;
 use crate::journal::recover::disk_error;
+use crate::rolls::Shape;
 use crate::state::StateTable;
 use crate::{Disk, LogRange, Owner, StorageError};
 
@@ -17,7 +18,8 @@ use crate::{Disk, LogRange, Owner, StorageError};
 const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
 const NEW_NAME: &str = "checkpoint.new";
 const MAGIC: [u8; 8] = *b"4FCHKPNT";
-const VERSION: u32 = 1;
+/// Version 1, which had no segments of logs, is read too.
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
 const RUN_BYTES: usize = 40;
 
@@ -29,6 +31,7 @@ pub(crate) struct LogEntry {
     /// Everything before this offset is settled, trimmed or never was; the window has the rest.
     pub(crate) covered: Offset,
     pub(crate) runs: Vec<Run>,
+    pub(crate) shape: Shape,
 }
 
 /// Everything a checkpoint says.
@@ -70,6 +73,7 @@ impl Checkpoint {
                 writer.i64(run.time_max.0);
                 writer.u64(run.bytes);
             }
+            entry.shape.write(&mut writer);
         }
         writer.u64(self.segments.len() as u64);
         for (number, bytes) in &self.segments {
@@ -107,13 +111,13 @@ impl Checkpoint {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Checkpoint>, u32> {
         let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
         let Ok((version, body_bytes, body_crc)) = read_header(header) else { return Ok(None) };
-        if version != VERSION {
+        if version > VERSION {
             return Err(version);
         }
         if body_bytes != body.len() as u64 || crc32c(body) != body_crc {
             return Ok(None);
         }
-        Ok(read_body(body).ok())
+        Ok(read_body(body, version).ok())
     }
 }
 
@@ -128,7 +132,7 @@ fn read_header(header: &[u8]) -> Result<(u32, u64, u32), ReadError> {
     Ok((reader.u32()?, reader.u64()?, reader.u32()?))
 }
 
-fn read_body(body: &[u8]) -> Result<Checkpoint, ReadError> {
+fn read_body(body: &[u8], version: u32) -> Result<Checkpoint, ReadError> {
     let mut reader = ByteReader::new(body);
     let mut found = Checkpoint {
         seq: reader.u64()?,
@@ -148,7 +152,8 @@ fn read_body(body: &[u8]) -> Result<Checkpoint, ReadError> {
             let (segment, first, last) = (reader.u64()?, Offset(reader.u64()?), Offset(reader.u64()?));
             runs.push(Run { segment, first, last, time_max: Wall(reader.i64()?), bytes: reader.u64()? });
         }
-        found.logs.push(LogEntry { log, range, covered, runs });
+        let shape = if version > 1 { Shape::read(&mut reader)? } else { Shape::default() };
+        found.logs.push(LogEntry { log, range, covered, runs, shape });
     }
     for _ in 0..reader.u64()? {
         found.segments.push((reader.u64()?, reader.u64()?));
@@ -241,6 +246,7 @@ mod tests {
             range: LogRange { start: Offset(1), end: Offset(9) },
             covered: Offset(4),
             runs: vec![Run { segment: 1, first: Offset(1), last: Offset(3), time_max: Wall(8), bytes: 6 }],
+            shape: Shape::default(),
         });
         checkpoint.segments.push((1, 7));
         let owner = Owner { kind: 1, id: 2 };

@@ -128,10 +128,14 @@ impl Storage {
             self.space.refuse(&*self.disk)
         };
         self.writer.make_room(bytes, &mut self.index, &mut self.tail).map_err(full)?;
+        let file = self.writer.current_number();
+        for (log, first) in batch.rolls {
+            self.writer.entry().0.roll(*log, *first);
+            self.index.roll(*log, *first, file);
+        }
         for append in batch.appends {
             self.take_append(append, policy);
         }
-        let file = self.writer.current_number();
         let (entry, _) = self.writer.entry();
         for (log, before) in batch.trims {
             entry.trim(*log, *before);
@@ -360,7 +364,7 @@ fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
     let mut covered = IdMap::default();
     for entry in checkpoint.logs {
         covered.insert(entry.log, entry.covered);
-        index.restore(entry.log, entry.range, entry.runs);
+        index.restore(entry.log, entry.range, entry.runs, entry.shape);
     }
     for (number, bytes) in checkpoint.segments {
         index.note_segment(number, bytes);

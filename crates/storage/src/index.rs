@@ -7,6 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use model::{FormatTag, LogId, Offset, Wall};
 
 use crate::LogRange;
+use crate::rolls::Shape;
 
 /// Hashes ids that this program itself gave: no sender can choose them to collide.
 #[derive(Default)]
@@ -93,6 +94,8 @@ pub(crate) struct Log {
     pub(crate) runs: Vec<Run>,
     /// The last journal file that has a record of it.
     pub(crate) touched: u32,
+    /// Its segments as its owner sees them.
+    pub(crate) shape: Shape,
 }
 
 impl Log {
@@ -105,6 +108,17 @@ impl Log {
     pub(crate) fn run_at(&self, offset: Offset) -> Option<Run> {
         let at = self.runs.partition_point(|run| run.last < offset);
         self.runs.get(at).copied()
+    }
+
+    // Answers how many extents there are more.
+    fn push(&mut self, extent: Extent) -> usize {
+        self.touched = extent.file;
+        self.end = extent.last().plus(1).max(self.end);
+        let lives = extent.last() >= self.start;
+        if lives {
+            self.window.push_back(extent);
+        }
+        usize::from(lives)
     }
 
     fn shrink(&mut self) {
@@ -151,17 +165,23 @@ impl Index {
         self.extents
     }
 
-    /// Adds an extent at the end of `log`; answers the end before.
-    pub(crate) fn push(&mut self, log: LogId, extent: Extent) -> Offset {
+    /// Adds an extent at the end of `log`.
+    pub(crate) fn push(&mut self, log: LogId, extent: Extent) {
         let log = self.logs.entry(log).or_default();
-        log.touched = extent.file;
-        let before = log.end;
-        log.end = extent.last().plus(1).max(before);
-        if extent.last() >= log.start {
-            log.window.push_back(extent);
-            self.extents += 1;
-        }
-        before
+        log.shape.grow(u64::from(extent.bytes), extent.time_max);
+        self.extents += log.push(extent);
+    }
+
+    /// Adds an extent that its segment has been told of already.
+    pub(crate) fn push_known(&mut self, log: LogId, extent: Extent) {
+        self.extents += self.logs.entry(log).or_default().push(extent);
+    }
+
+    /// The newest segment of `log` ends, another begins at `first`.
+    pub(crate) fn roll(&mut self, log: LogId, first: Offset, file: u32) {
+        let log = self.logs.entry(log).or_default();
+        log.touched = file;
+        log.shape.roll(first);
     }
 
     /// Makes the last extent of `log` longer.
@@ -169,7 +189,9 @@ impl Index {
         if let Some(log) = self.logs.get_mut(&log)
             && let Some(extent) = log.window.back_mut()
         {
+            let before = extent.bytes;
             grow(extent);
+            log.shape.grow(u64::from(extent.bytes - before), extent.time_max);
             log.end = extent.last().plus(1);
         }
     }
@@ -190,6 +212,7 @@ impl Index {
         log.touched = file;
         log.start = log.start.max(before);
         log.end = log.end.max(log.start);
+        log.shape.trim(log.start, log.end);
         while log.window.front().is_some_and(|extent| extent.last() < log.start) {
             log.window.pop_front();
             self.extents -= 1;
@@ -266,11 +289,11 @@ impl Index {
     }
 
     /// Sets a log as a checkpoint has it.
-    pub(crate) fn restore(&mut self, id: LogId, range: LogRange, runs: Vec<Run>) {
+    pub(crate) fn restore(&mut self, id: LogId, range: LogRange, runs: Vec<Run>, shape: Shape) {
         for run in &runs {
             self.hold(run);
         }
-        self.logs.insert(id, Log { start: range.start, end: range.end, runs, ..Log::default() });
+        self.logs.insert(id, Log { start: range.start, end: range.end, runs, shape, ..Log::default() });
     }
 
     /// A log's extents of the journal files up to `file` were copied into `run`: from now on they are read there.

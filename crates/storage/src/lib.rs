@@ -23,6 +23,7 @@ mod reading;
 mod reads;
 pub mod real_disk;
 mod replay;
+mod rolls;
 mod segment;
 mod settle;
 pub mod sim_disk;
@@ -37,6 +38,7 @@ pub use engine::Storage;
 pub use job::{Job, JobDone};
 pub use read::{Chunk, Read, ReadId, ReadRequest};
 pub use real_disk::RealDisk;
+pub use rolls::LogSegment;
 pub use sim_disk::SimDisk;
 pub use stats::Stats;
 

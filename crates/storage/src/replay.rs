@@ -74,15 +74,21 @@ impl Replay<'_> {
         match record {
             Record::Extent(extent, targets) => {
                 for target in targets {
-                    if !skip(self.index, target.log) {
-                        self.extent(&extent, &target, (file, units_at));
+                    if skip(self.index, target.log) {
+                        continue;
                     }
+                    self.extent(&extent, &target, (file, units_at), known);
                 }
             }
             Record::Trim(log, before) => {
                 if !skip(self.index, log) {
                     self.index.trim(log, before, file);
                     self.cover(log, before);
+                }
+            }
+            Record::Roll(log, first) => {
+                if !known {
+                    self.index.roll(log, first, file);
                 }
             }
             Record::Drop(log) if known => {
@@ -110,7 +116,7 @@ impl Replay<'_> {
         }
     }
 
-    fn extent(&mut self, extent: &ExtentRecord, target: &TargetRecord, (file, units_at): (u32, u64)) {
+    fn extent(&mut self, extent: &ExtentRecord, target: &TargetRecord, (file, units_at): (u32, u64), known: bool) {
         self.expect_end(target.log, target.end_before, file);
         let extent = Extent {
             first: target.first,
@@ -124,7 +130,11 @@ impl Replay<'_> {
             format: extent.format,
             lost: false,
         };
-        self.index.push(target.log, extent);
+        if known {
+            self.index.push_known(target.log, extent);
+        } else {
+            self.index.push(target.log, extent);
+        }
         self.cover(target.log, extent.last().plus(1));
     }
 
@@ -156,7 +166,7 @@ impl Replay<'_> {
                 format: model::FormatTag(0),
                 lost: true,
             };
-            self.index.push(log, hole);
+            self.index.push_known(log, hole);
             from = hole.last().plus(1);
         }
         self.cover(log, end);

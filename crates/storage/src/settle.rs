@@ -218,6 +218,7 @@ impl Storage {
             range: LogRange { start: log.start, end: log.end },
             covered: log.window.front().map_or(log.end, |extent| extent.first),
             runs: log.runs.clone(),
+            shape: log.shape.clone(),
         };
         let (first_file, first_seq) = self.writer.first_after(settled);
         Checkpoint {

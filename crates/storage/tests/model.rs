@@ -37,6 +37,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         12 => put,
         2 => (0u64..6, 0u64..200).prop_map(|(log, before)| Change::Trim(log, before)),
+        2 => (0u64..6).prop_map(Change::Roll),
         1 => (0u64..6).prop_map(Change::Drop),
         1 => (owner.clone(), content()).prop_map(|(owner, content)| Change::Snapshot(owner, content)),
         3 => (owner.clone(), content()).prop_map(|(owner, content)| Change::Delta(owner, content)),
@@ -59,7 +60,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-// A batch has its order: appends, trims, drops, state. Dropped ids are never used again: each slot has a generation.
+// A batch has its order: rolls, appends, trims, drops, state. Dropped ids are never used again: slots have generations.
 fn arrange(changes: &[Change], ids: &[u64; 6]) -> Vec<Change> {
     let mut changes: Vec<Change> = changes
         .iter()
@@ -69,15 +70,17 @@ fn arrange(changes: &[Change], ids: &[u64; 6]) -> Vec<Change> {
                 Change::Put(targets.into_iter().map(|(slot, gap)| (ids[slot as usize], gap)).collect(), contents, time)
             }
             Change::Trim(slot, before) => Change::Trim(ids[slot as usize], before),
+            Change::Roll(slot) => Change::Roll(ids[slot as usize]),
             Change::Drop(slot) => Change::Drop(ids[slot as usize]),
             other => other,
         })
         .collect();
     changes.sort_by_key(|change| match change {
-        Change::Put(..) => 0,
-        Change::Trim(..) => 1,
-        Change::Drop(..) => 2,
-        _ => 3,
+        Change::Roll(_) => 0,
+        Change::Put(..) => 1,
+        Change::Trim(..) => 2,
+        Change::Drop(..) => 3,
+        _ => 4,
     });
     changes
 }

@@ -6,7 +6,8 @@ use model::{LogId, Offset};
 
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, Generation, align, seeded_crc};
 use super::record::{
-    self, DROP_BYTES, EXTENT_BYTES, ExtentRecord, LOG_RANGE_BYTES, STATE_BYTES, TARGET_BYTES, TRIM_BYTES, TargetRecord,
+    self, DROP_BYTES, EXTENT_BYTES, ExtentRecord, LOG_RANGE_BYTES, ROLL_BYTES, STATE_BYTES, TARGET_BYTES, TRIM_BYTES,
+    TargetRecord,
 };
 use crate::{Append, Batch, Owner, StateChange, SyncPolicy};
 
@@ -20,6 +21,7 @@ enum LogRecord {
     Extent(ExtentRecord, usize, usize),
     Trim(LogId, Offset),
     Drop(LogId),
+    Roll(LogId, Offset),
     Range(LogId, Offset, Offset),
 }
 
@@ -43,6 +45,7 @@ pub(crate) fn batch_bytes(batch: &Batch<'_>) -> usize {
     let state = |(_, change): &(Owner, StateChange<'_>)| STATE_BYTES + content_bytes(change);
     batch.appends.iter().map(extent).sum::<usize>()
         + batch.state.iter().map(state).sum::<usize>()
+        + batch.rolls.len() * ROLL_BYTES
         + batch.trims.len() * TRIM_BYTES
         + batch.drops.len() * DROP_BYTES
 }
@@ -136,6 +139,11 @@ impl Entry {
         self.directory_bytes += TRIM_BYTES;
     }
 
+    pub(crate) fn roll(&mut self, log: LogId, first: Offset) {
+        self.records.push(LogRecord::Roll(log, first));
+        self.directory_bytes += ROLL_BYTES;
+    }
+
     pub(crate) fn drop_log(&mut self, log: LogId) {
         self.records.push(LogRecord::Drop(log));
         self.directory_bytes += DROP_BYTES;
@@ -170,6 +178,7 @@ impl Entry {
                     targets.iter().for_each(|target| note_crc(target.log, target.first, crc));
                 }
                 LogRecord::Trim(log, before) => record::write_trim(&mut self.buffer, *log, *before),
+                LogRecord::Roll(log, first) => record::write_roll(&mut self.buffer, *log, *first),
                 LogRecord::Drop(log) => record::write_drop(&mut self.buffer, *log),
                 LogRecord::Range(log, start, end) => record::write_log_range(&mut self.buffer, *log, *start, *end),
             }

@@ -11,6 +11,7 @@ const SNAPSHOT: u8 = 4;
 const DELTA: u8 = 5;
 const STATE_DROP: u8 = 6;
 const LOG_RANGE: u8 = 7;
+const ROLL: u8 = 8;
 
 /// Bytes of an extent's record before its targets.
 pub(crate) const EXTENT_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 4 + 4 + 8 + 4;
@@ -18,6 +19,8 @@ pub(crate) const EXTENT_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 4 + 4 + 8 + 4;
 pub(crate) const TARGET_BYTES: usize = 8 + 8 + 8;
 /// Bytes of a trim's record.
 pub(crate) const TRIM_BYTES: usize = 17;
+/// Bytes of a roll's record.
+pub(crate) const ROLL_BYTES: usize = 17;
 /// Bytes of a drop's record.
 pub(crate) const DROP_BYTES: usize = 9;
 /// Bytes of a state record before its content.
@@ -53,6 +56,8 @@ pub(crate) enum Record<'a> {
     Extent(ExtentRecord, Vec<TargetRecord>),
     Trim(LogId, Offset),
     Drop(LogId),
+    /// The newest segment of the log ends, another begins at the offset.
+    Roll(LogId, Offset),
     State(Owner, StateChangeRecord<'a>),
     /// What a log held when the file before this one was full (the first entry of a file has these).
     LogRange(LogId, Offset, Offset),
@@ -91,6 +96,14 @@ pub(crate) fn write_trim(out: &mut Vec<u8>, log: LogId, before: Offset) {
     writer.u8(TRIM);
     writer.u64(log.0);
     writer.u64(before.0);
+}
+
+/// Appends a roll's record.
+pub(crate) fn write_roll(out: &mut Vec<u8>, log: LogId, first: Offset) {
+    let mut writer = ByteWriter::new(out);
+    writer.u8(ROLL);
+    writer.u64(log.0);
+    writer.u64(first.0);
 }
 
 /// Appends a drop's record.
@@ -136,6 +149,7 @@ pub(crate) fn read_record<'a>(reader: &mut ByteReader<'a>) -> Result<Option<Reco
         EXTENT => read_extent(reader)?,
         TRIM => Record::Trim(LogId(reader.u64()?), Offset(reader.u64()?)),
         DROP => Record::Drop(LogId(reader.u64()?)),
+        ROLL => Record::Roll(LogId(reader.u64()?), Offset(reader.u64()?)),
         LOG_RANGE => Record::LogRange(LogId(reader.u64()?), Offset(reader.u64()?), Offset(reader.u64()?)),
         kind @ (SNAPSHOT | DELTA | STATE_DROP) => {
             let owner = Owner { kind: reader.u8()?, id: reader.u64()? };

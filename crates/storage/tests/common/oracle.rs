@@ -17,6 +17,48 @@ pub struct ModelLog {
     pub end: u64,
     /// By offset: content, and the greatest time of the append it came with.
     pub messages: BTreeMap<u64, (Arc<Vec<u8>>, i64)>,
+    /// Its segments: first offset, bytes, latest time. The last one is the newest.
+    pub segments: Vec<(u64, u64, i64)>,
+    pub has_rolled: bool,
+}
+
+impl ModelLog {
+    fn active(&mut self) -> &mut (u64, u64, i64) {
+        if self.segments.is_empty() {
+            self.segments.push((0, 0, i64::MIN));
+        }
+        self.segments.last_mut().unwrap()
+    }
+
+    fn whole_segments(mut self) -> Vec<(u64, u64, i64)> {
+        self.active();
+        self.segments
+    }
+
+    fn roll(&mut self) {
+        let end = self.end;
+        self.has_rolled = true;
+        let active = self.active();
+        if active.1 > 0 && active.0 < end {
+            self.segments.push((end, 0, i64::MIN));
+        } else {
+            *active = (end, 0, i64::MIN);
+        }
+    }
+
+    fn trim(&mut self, before: u64) {
+        self.start = self.start.max(before);
+        self.end = self.end.max(self.start);
+        self.messages = self.messages.split_off(&self.start);
+        let (start, end) = (self.start, self.end);
+        if start == end {
+            let first = if self.has_rolled { end } else { 0 };
+            *self.active() = (first, 0, i64::MIN);
+        }
+        while self.segments.len() > 1 && self.segments[1].0 <= start {
+            self.segments.remove(0);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +72,8 @@ pub enum Change {
     /// To these logs, each after a gap of so many offsets; contents; time.
     Put(Vec<(u64, u64)>, Vec<Vec<u8>>, i64),
     Trim(u64, u64),
+    /// The newest segment of these logs ends.
+    Roll(u64),
     Drop(u64),
     Snapshot(Owner, Vec<u8>),
     Delta(Owner, Vec<u8>),
@@ -48,13 +92,16 @@ impl Model {
                         log.messages.insert(first + n as u64, (Arc::clone(content), *time));
                     }
                     log.end = first + contents.len() as u64;
+                    let active = log.active();
+                    active.1 += contents.iter().map(|content| 12 + content.len() as u64).sum::<u64>();
+                    active.2 = active.2.max(*time);
                 }
             }
             Change::Trim(log, before) => {
-                let log = self.logs.entry(*log).or_default();
-                log.start = log.start.max(*before);
-                log.end = log.end.max(log.start);
-                log.messages = log.messages.split_off(&log.start);
+                self.logs.entry(*log).or_default().trim(*before);
+            }
+            Change::Roll(log) => {
+                self.logs.entry(*log).or_default().roll();
             }
             Change::Drop(log) => {
                 self.logs.remove(log);
@@ -70,7 +117,7 @@ impl Model {
     }
 }
 
-/// Commits `changes` as one batch: appends, then trims, then drops, then state, which is the order of a batch.
+/// Commits `changes` as one batch in its order: rolls, appends, trims, drops, state.
 pub fn commit(storage: &mut Storage, changes: &[Change], policy: SyncPolicy) -> Result<Lsn, StorageError> {
     let mut ends = BTreeMap::new();
     let puts: Vec<(Vec<Target>, Vec<u8>, u32, i64)> = changes
@@ -104,6 +151,7 @@ pub fn commit(storage: &mut Storage, changes: &[Change], policy: SyncPolicy) -> 
             stamp,
         })
         .collect();
+    let mut rolls = Vec::new();
     let mut trims = Vec::new();
     let mut drops = Vec::new();
     let mut state = Vec::new();
@@ -111,13 +159,18 @@ pub fn commit(storage: &mut Storage, changes: &[Change], policy: SyncPolicy) -> 
         match change {
             Change::Put(..) => {}
             Change::Trim(log, before) => trims.push((LogId(*log), Offset(*before))),
+            Change::Roll(log) => {
+                let end = storage.range(LogId(*log)).map_or(Offset(0), |range| range.end);
+                rolls.push((LogId(*log), end));
+            }
             Change::Drop(log) => drops.push(LogId(*log)),
             Change::Snapshot(owner, content) => state.push((*owner, StateChange::Snapshot(content))),
             Change::Delta(owner, content) => state.push((*owner, StateChange::Delta(content))),
             Change::Forget(owner) => state.push((*owner, StateChange::Drop)),
         }
     }
-    let batch = Batch { appends: &appends, trims: &trims, drops: &drops, state: &state, uses_reserve: false };
+    let (trims, drops, state) = (&trims, &drops, &state);
+    let batch = Batch { rolls: &rolls, appends: &appends, trims, drops, state, uses_reserve: false };
     storage.commit(&batch, policy)
 }
 
@@ -141,7 +194,13 @@ pub fn observe_logs(storage: &mut Storage, logs: impl Iterator<Item = u64>) -> M
         let LogRange { start, end } = storage.range(LogId(log)).unwrap();
         let messages =
             read_all(storage, log).into_iter().map(|(offset, content)| (offset, (Arc::new(content), 0))).collect();
-        seen.logs.insert(log, ModelLog { start: start.0, end: end.0, messages });
+        let segments = storage.log_segments(LogId(log));
+        assert!(segments.windows(2).all(|pair| pair[0].end == pair[1].first && !pair[0].is_active));
+        let brief = |segment: &storage::LogSegment| {
+            (segment.first.0, segment.bytes, segment.time_max.map_or(i64::MIN, |time| time.0))
+        };
+        let segments = segments.iter().map(brief).collect();
+        seen.logs.insert(log, ModelLog { start: start.0, end: end.0, messages, segments, has_rolled: false });
     }
     seen
 }
@@ -153,6 +212,7 @@ pub fn same(seen: &Model, model: &Model) -> bool {
         && seen.logs.iter().zip(&model.logs).all(|((a, seen), (b, log))| {
             a == b
                 && (seen.start, seen.end) == (log.start, log.end)
+                && seen.segments == log.clone().whole_segments()
                 && seen.messages.len() == log.messages.len()
                 && seen.messages.iter().zip(&log.messages).all(|((a, (x, _)), (b, (y, _)))| a == b && x == y)
         })
