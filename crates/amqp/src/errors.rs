@@ -166,6 +166,10 @@ impl Refusal {
             BrokerError::ExclusiveUse(queue) => {
                 Refusal::new(Code::AccessRefused, format!("queue '{queue}' in vhost '{VHOST}' in exclusive use"))
             }
+            BrokerError::Internal(exchange) => Refusal::new(
+                Code::AccessRefused,
+                format!("cannot publish to internal exchange '{exchange}' in vhost '{VHOST}'"),
+            ),
             BrokerError::InUse { name, why } => {
                 Refusal::precondition(format!("{kind} '{name}' in vhost '{VHOST}' {why}"))
             }

@@ -15,6 +15,7 @@ pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker) {
     // Only what is honoured: clients use what they are shown.
     let capabilities = [
         "publisher_confirms",
+        "exchange_exchange_bindings",
         "basic.nack",
         "consumer_cancel_notify",
         "authentication_failure_close",

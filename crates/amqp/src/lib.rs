@@ -66,18 +66,27 @@ impl Tongue for Amqp {
     }
 
     fn exchanges(&self) -> Vec<ExchangeSpec> {
-        // amq.topic, amq.headers and amq.match come with their kinds.
-        [("amq.direct", ExchangeKind::Direct), ("amq.fanout", ExchangeKind::Fanout)]
-            .map(|(name, kind)| ExchangeSpec {
-                tenant: Name::fixed(config::VHOST),
-                name: Name::fixed(name),
-                kind,
-                durable: true,
-                auto_delete: false,
-                internal: false,
-                arguments: BTreeMap::new(),
-            })
-            .into()
+        use ExchangeKind::{Direct, Fanout, Headers, Topic};
+        let all = [
+            ("amq.direct", Direct, false),
+            ("amq.fanout", Fanout, false),
+            ("amq.headers", Headers, false),
+            ("amq.match", Headers, false),
+            ("amq.rabbitmq.trace", Topic, true),
+            ("amq.topic", Topic, false),
+        ];
+        all.map(|(name, kind, internal)| ExchangeSpec {
+            tenant: Name::fixed(config::VHOST),
+            name: Name::fixed(name),
+            kind,
+            durable: true,
+            auto_delete: false,
+            internal,
+            alternate: None,
+            delayed: false,
+            arguments: BTreeMap::new(),
+        })
+        .into()
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {

@@ -118,7 +118,7 @@ fn refused_properties_close_the_channel() {
         (b"\x01\0\x03abc", 406, "invalid expiration 'abc': no_integer"),
         (b"\x02\0\x15amq.rabbitmq.reply-to", 406, "fast reply consumer does not exist"),
         (b"\x01\0\x04\x31000", 540, "expiration is not served yet"),
-        (b"\x20\0\0\0\0\x08\x02CCA\0\0\0\0", 540, "header CC is not served yet"),
+        (b"\x20\0\0\0\0\x09\x02CCS\0\0\0\x01a", 406, "invalid message: {unacceptable_type_in_header,\"CC\",longstr}"),
     ] {
         let mut world = World::new();
         let at = client_with_queue(&mut world);

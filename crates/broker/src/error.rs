@@ -50,6 +50,9 @@ pub enum BrokerError {
     /// The object belongs to another connection.
     #[error("'{0}' is exclusive to another connection")]
     Locked(String),
+    /// The exchange takes messages from other exchanges only.
+    #[error("exchange '{0}' is internal")]
+    Internal(String),
     /// Somebody has an exclusive consumer on the queue, or others have consumers and this one wants to be exclusive.
     #[error("queue '{0}' is in exclusive use")]
     ExclusiveUse(String),

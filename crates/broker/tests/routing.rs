@@ -289,3 +289,138 @@ fn whoever_finds_a_queue_or_exchange_waits_for_the_sync_of_whoever_made_it() {
     let bound = rig.broker.bind(ME, &binding("x", "q", "")).unwrap();
     assert!(rig.broker.bind(ME, &binding("x", "q", "")).unwrap() >= bound);
 }
+
+fn between(from: &str, to: &str, key: &str) -> BindingSpec {
+    BindingSpec { destination: Destination::Exchange(name(to)), ..binding(from, "", key) }
+}
+
+#[test]
+fn a_message_passes_exchanges_in_a_circle_once_and_reaches_each_queue_once() {
+    let mut rig = Rig::new();
+    for (text, kind) in [("a", ExchangeKind::Fanout), ("b", ExchangeKind::Topic), ("c", ExchangeKind::Direct)] {
+        rig.broker.declare_exchange(&ExchangeSpec { durable: true, ..exchange(text, kind) }).unwrap();
+    }
+    rig.queue("q1");
+    rig.queue("q2");
+    for (from, to, key) in [("a", "b", ""), ("b", "c", "k.#"), ("c", "a", "k.1"), ("a", "a", "")] {
+        rig.broker.bind(ME, &between(from, to, key)).unwrap();
+        rig.broker.bind(ME, &between(from, to, key)).unwrap();
+    }
+    for (from, to, key) in [("a", "q1", ""), ("b", "q1", "#"), ("c", "q1", "k.1"), ("c", "q2", "k.1")] {
+        rig.bind(from, to, key);
+    }
+    assert_eq!(rig.broker.bindings("/").len(), 8);
+    rig.settle_down();
+    let mut rig = rig.killed();
+    for from in ["a", "b", "c"] {
+        assert_eq!(rig.publish(from, "k.1", from).unwrap().queues, 2, "from {from}");
+    }
+    assert_eq!(rig.publish("a", "k.2", "only q1").unwrap().queues, 1);
+    assert!(matches!(rig.broker.bind(ME, &between("a", "no", "")), Err(BrokerError::Missing { kind: "exchange", .. })));
+    rig.broker.unbind(ME, &between("b", "c", "k.#")).unwrap();
+    rig.broker.unbind(ME, &between("b", "no", "k.#")).unwrap();
+    assert_eq!(rig.publish("a", "k.1", "only q1").unwrap().queues, 1);
+    rig.settle_down();
+    assert_eq!(rig.seen_all(1, "q2"), ["a", "b", "c"].map(first));
+}
+
+#[test]
+fn auto_delete_exchanges_go_one_after_the_other() {
+    let mut rig = Rig::new();
+    let auto = |text| ExchangeSpec { auto_delete: true, durable: true, ..exchange(text, ExchangeKind::Fanout) };
+    for text in ["a", "b", "c"] {
+        rig.broker.declare_exchange(&auto(text)).unwrap();
+    }
+    rig.queue("q");
+    rig.broker.bind(ME, &between("a", "b", "")).unwrap();
+    rig.broker.bind(ME, &between("b", "c", "")).unwrap();
+    rig.bind("c", "q", "");
+    assert_eq!(rig.publish("a", "", "x").unwrap().queues, 1);
+    rig.broker.delete_queue(ME, "/", "q", false, false).unwrap();
+    for text in ["a", "b", "c"] {
+        assert!(rig.broker.exchange("/", text).is_none(), "{text} went with what it led to");
+    }
+    rig.settle_down();
+    assert!(rig.killed().broker.exchange("/", "a").is_none());
+}
+
+#[test]
+fn what_no_binding_takes_goes_to_alternates_one_after_the_other() {
+    let mut rig = Rig::new();
+    let with = |text, kind, alternate: &str| ExchangeSpec {
+        durable: true,
+        alternate: Some(name(alternate)),
+        ..exchange(text, kind)
+    };
+    rig.broker.declare_exchange(&with("a", ExchangeKind::Direct, "b")).unwrap();
+    rig.broker.declare_exchange(&with("b", ExchangeKind::Topic, "c")).unwrap();
+    rig.broker.declare_exchange(&with("c", ExchangeKind::Fanout, "a")).unwrap();
+    for queue in ["q1", "q2", "q3"] {
+        rig.queue(queue);
+    }
+    assert_eq!(rig.publish("a", "x", "a circle without any binding").unwrap().queues, 0);
+    rig.bind("a", "q1", "x");
+    rig.bind("b", "q2", "y.*");
+    rig.bind("c", "q3", "");
+    rig.settle_down();
+    let mut rig = rig.killed();
+    for (key, text) in [("x", "1"), ("y.1", "2"), ("z", "3")] {
+        assert_eq!(rig.publish("a", key, text).unwrap().queues, 1);
+    }
+    rig.settle_down();
+    for (queue, text) in [("q1", "1"), ("q2", "2"), ("q3", "3")] {
+        assert_eq!(rig.seen_all(1, queue), [first(text)]);
+    }
+    rig.broker.delete_exchange("/", "b", false).unwrap();
+    assert_eq!(rig.publish("a", "z", "no way on").unwrap().queues, 0);
+}
+
+#[test]
+fn more_keys_and_headers_route_too_and_nobody_publishes_to_an_internal_exchange() {
+    let mut rig = Rig::new();
+    rig.broker.declare_exchange(&exchange("d", ExchangeKind::Direct)).unwrap();
+    rig.broker.declare_exchange(&exchange("h", ExchangeKind::Headers)).unwrap();
+    rig.broker.declare_exchange(&ExchangeSpec { internal: true, ..exchange("in", ExchangeKind::Fanout) }).unwrap();
+    for queue in ["q1", "q2", "q3"] {
+        rig.queue(queue);
+        rig.bind("d", queue, queue);
+    }
+    let arguments = [("x-match".to_owned(), "any".into()), ("color".to_owned(), "red".into())].into();
+    rig.broker.bind(ME, &BindingSpec { arguments, ..binding("h", "q3", "") }).unwrap();
+    let unit = Toy::unit(&["text"]);
+    let red = || vec![model::Header { name: "color".into(), value: model::HeaderValue::Text("red".into()) }];
+    let request = PublishRequest {
+        tenant: "/",
+        exchange: "d",
+        key: "q1",
+        more_keys: &["q2", "q1", "none"],
+        headers: &red,
+        format: &Toy(ONE),
+        unit: &unit,
+        time: Wall(1),
+        persistent: true,
+        policy: SyncPolicy::Sync,
+    };
+    let mut queues = |request: PublishRequest<'_>| rig.broker.publish(&request, rig.now).map(|told| told.queues);
+    assert_eq!(queues(request), Ok(2));
+    assert_eq!(queues(PublishRequest { exchange: "", ..request }), Ok(2));
+    assert_eq!(queues(PublishRequest { exchange: "h", more_keys: &[], ..request }), Ok(1));
+    assert_eq!(queues(PublishRequest { exchange: "h", more_keys: &[], headers: &no_headers, ..request }), Ok(0));
+    assert_eq!(queues(PublishRequest { exchange: "in", ..request }), Err(BrokerError::Internal("in".into())));
+    rig.broker.bind(ME, &between("h", "in", "")).unwrap();
+    rig.bind("in", "q1", "");
+    assert_eq!(rig.publish("h", "", "through").unwrap().queues, 1);
+}
+
+#[test]
+fn messages_without_a_key_take_turns_among_a_topics_partitions() {
+    let mut rig = Rig::new();
+    let logs = topic(&mut rig, "t", 3);
+    for _ in 0..6 {
+        rig.publish("t", "", "x").unwrap();
+    }
+    rig.settle_down();
+    for log in logs {
+        assert_eq!(rig.broker.bounds(log).unwrap().end.0, 2);
+    }
+}

@@ -36,6 +36,7 @@ impl From<BrokerError> for Refusal {
         let (status, word) = match &error {
             BrokerError::UnknownPartition { .. } | BrokerError::Missing { .. } => (404, "not_found"),
             BrokerError::Exists { .. } => (409, "exists"),
+            BrokerError::Internal(_) => (403, "access_refused"),
             BrokerError::Locked(_) | BrokerError::ExclusiveUse(_) | BrokerError::InUse { .. } => (409, "in_use"),
             BrokerError::Invalid(_)
             | BrokerError::InvalidConfig(_)

@@ -67,6 +67,7 @@ impl From<&BrokerError> for ErrorCode {
             BrokerError::Exists { .. } => ErrorCode::TOPIC_ALREADY_EXISTS,
             BrokerError::Invalid(_)
             | BrokerError::Locked(_)
+            | BrokerError::Internal(_)
             | BrokerError::ExclusiveUse(_)
             | BrokerError::InUse { .. } => ErrorCode::INVALID_REQUEST,
             BrokerError::InvalidConfig(_) => ErrorCode::INVALID_CONFIG,

@@ -1,7 +1,9 @@
 //! Class exchange.
 
-use broker::routing::{ExchangeKind, ExchangeSpec};
-use model::ByteReader;
+use broker::BrokerError;
+use broker::routing::{BindingSpec, Destination, ExchangeKind, ExchangeSpec};
+use model::{ByteReader, Header, HeaderValue, Name};
+use serde_json::Value;
 
 use super::bit;
 use super::queue_args::arguments;
@@ -15,20 +17,33 @@ pub fn default_exchange() -> Refusal {
     Refusal::new(Code::AccessRefused, "operation not permitted on the default exchange")
 }
 
+/// Where messages go that no binding takes.
+const ALTERNATE: &str = "alternate-exchange";
+
 fn kind(text: &str) -> Result<ExchangeKind, Refusal> {
     match text {
         "direct" => Ok(ExchangeKind::Direct),
         "fanout" => Ok(ExchangeKind::Fanout),
-        "topic" | "headers" => Err(Refusal::not_served(format_args!("exchange type '{text}' is"))),
+        "topic" => Ok(ExchangeKind::Topic),
+        "headers" => Ok(ExchangeKind::Headers),
+        "x-delayed-message" => Err(Refusal::not_served("exchange type 'x-delayed-message' is")),
         other => Err(Refusal::precondition(format!("unknown exchange type '{other}'"))),
     }
 }
 
-fn kind_name(kind: ExchangeKind) -> &'static str {
+/// The word for a kind of exchange.
+#[must_use]
+pub fn kind_name(kind: ExchangeKind) -> &'static str {
     match kind {
         ExchangeKind::Direct => "direct",
         ExchangeKind::Fanout => "fanout",
+        ExchangeKind::Topic => "topic",
+        ExchangeKind::Headers => "headers",
     }
+}
+
+fn invalid(argument: &str, exchange: &str, why: impl std::fmt::Display) -> Refusal {
+    Refusal::precondition(format!("invalid arg '{argument}' for exchange '{exchange}' in vhost '{VHOST}': {why}"))
 }
 
 /// exchange.declare: (ticket, name, type | passive durable auto_delete internal nowait, arguments).
@@ -37,38 +52,33 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let exchange = name(short(r)?)?;
     let kind_text = short(r)?;
     let bits = r.u8()?;
-    let (passive, durable, auto_delete, internal, nowait) =
-        (bit(bits, 0), bit(bits, 1), bit(bits, 2), bit(bits, 3), bit(bits, 4));
+    let (passive, nowait) = (bit(bits, 0), bit(bits, 4));
     let headers = table::read(table::body(r)?)?;
     if exchange.is_empty() {
         return Err(default_exchange());
     }
-    let found = call.cx.broker.exchange(&call.conn.tenant, &exchange);
     if passive {
+        let broker = &call.cx.broker;
+        let found = broker.exchange(&call.conn.tenant, &exchange).is_some();
         // A topic answers as an exchange of its own name.
-        if found.is_none() && call.cx.broker.topic(&call.conn.tenant, &exchange).is_none() {
+        if !found && broker.topic(&call.conn.tenant, &exchange).is_none() {
             return Err(Refusal::missing("exchange", &exchange));
         }
     } else {
         let kind = kind(kind_text)?;
-        if found.is_none() && exchange.starts_with("amq.") {
+        if exchange.starts_with("amq.") && call.cx.broker.exchange(&call.conn.tenant, &exchange).is_none() {
             let text = format!("exchange name '{}' contains reserved prefix 'amq.*'", &*exchange);
             return Err(Refusal::new(Code::AccessRefused, text));
         }
-        if headers.iter().any(|header| header.name == "alternate-exchange") {
-            return Err(Refusal::not_served("argument 'alternate-exchange' is"));
-        }
-        if internal {
-            // Only bindings between exchanges could reach it, and those are not served.
-            return Err(Refusal::not_served("internal exchanges are"));
-        }
         let spec = ExchangeSpec {
             tenant: call.conn.tenant.clone(),
+            alternate: alternate(&headers, &exchange)?,
+            delayed: false,
             name: exchange,
             kind,
-            durable,
-            auto_delete,
-            internal,
+            durable: bit(bits, 1),
+            auto_delete: bit(bits, 2),
+            internal: bit(bits, 3),
             arguments: arguments(&headers),
         };
         let (current, lsn) = call.cx.broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
@@ -81,6 +91,18 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     Ok(())
 }
 
+fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal> {
+    let Some(header) = headers.iter().find(|header| header.name == ALTERNATE) else { return Ok(None) };
+    match &header.value {
+        HeaderValue::Text(text) => name(text).map(Some),
+        other => {
+            let why = format!("\"expected longstr, got {}\"", table::type_name(other));
+            Err(invalid(ALTERNATE, exchange, why))
+        }
+    }
+}
+
+/// A second declaration must ask for what there is; of the arguments only those with an effect are compared.
 fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
     let pairs = [
         ("type", kind_name(asked.kind).to_owned(), kind_name(current.kind).to_owned()),
@@ -88,14 +110,84 @@ fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
         ("auto_delete", asked.auto_delete.to_string(), current.auto_delete.to_string()),
         ("internal", asked.internal.to_string(), current.internal.to_string()),
     ];
+    let differs = |what: &str, asked_value: &str, current_value: &str| {
+        Err(Refusal::precondition(format!(
+            "inequivalent arg '{what}' for exchange '{}' in vhost '{VHOST}': received {asked_value} but current is \
+             {current_value}",
+            &*asked.name
+        )))
+    };
     for (what, asked_value, current_value) in pairs {
         if asked_value != current_value {
-            return Err(Refusal::precondition(format!(
-                "inequivalent arg '{what}' for exchange '{}' in vhost '{VHOST}': received '{asked_value}' but current \
-                 is '{current_value}'",
-                &*asked.name
-            )));
+            return differs(what, &format!("'{asked_value}'"), &format!("'{current_value}'"));
         }
+    }
+    if asked.alternate != current.alternate {
+        let shown = |value: &Option<Name>| match value {
+            Some(name) => format!("the value '{name}' of type 'longstr'"),
+            None => "none".to_owned(),
+        };
+        return differs(ALTERNATE, &shown(&asked.alternate), &shown(&current.alternate));
+    }
+    Ok(())
+}
+
+/// Checks the arguments of a binding from `exchange`: one that goes by headers says how.
+///
+/// # Errors
+/// 406 for an `x-match` that is none.
+pub fn check_binding(call: &Call<'_, '_>, exchange: &str, headers: &[Header]) -> Done {
+    let Some(how) = headers.iter().find(|header| header.name == "x-match") else { return Ok(()) };
+    let by_headers = |spec: ExchangeSpec| spec.kind == ExchangeKind::Headers;
+    if !call.cx.broker.exchange(&call.conn.tenant, exchange).is_none_or(by_headers) {
+        return Ok(());
+    }
+    match &how.value {
+        HeaderValue::Text(text) if ["all", "any", "all-with-x", "any-with-x"].contains(&text.as_str()) => Ok(()),
+        HeaderValue::Text(text) => Err(Refusal::precondition(format!(
+            "Invalid x-match field value <<\"{text}\">>; expected all, any, all-with-x, or any-with-x"
+        ))),
+        other => Err(Refusal::precondition(format!(
+            "Invalid x-match field type {} (value {}); expected longstr",
+            table::type_name(other),
+            arguments(headers).get("x-match").map(Value::to_string).unwrap_or_default()
+        ))),
+    }
+}
+
+/// exchange.bind and unbind: (ticket, destination, source, key | nowait, arguments). To unbind what is not there is no
+/// error.
+pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
+    r.u16()?;
+    let (destination, source) = (name(short(r)?)?, name(short(r)?)?);
+    let key = super::queue::key_name(short(r)?)?;
+    let nowait = bit(r.u8()?, 0);
+    let headers = table::read(table::body(r)?)?;
+    if destination.is_empty() || source.is_empty() {
+        return Err(default_exchange());
+    }
+    let unbind = call.method.1 == 40;
+    if !unbind {
+        check_binding(call, &source, &headers)?;
+    }
+    let spec = BindingSpec {
+        tenant: call.conn.tenant.clone(),
+        exchange: source,
+        destination: Destination::Exchange(destination),
+        key,
+        arguments: arguments(&headers),
+    };
+    let session = call.conn.session();
+    let done = if unbind { call.cx.broker.unbind(session, &spec) } else { call.cx.broker.bind(session, &spec) };
+    match done {
+        Ok(lsn) => call.hold(lsn),
+        Err(BrokerError::Missing { .. }) if unbind => {}
+        Err(error) => return Err(Refusal::of(&error, "exchange")),
+    }
+    if !nowait {
+        // The answer to unbind, 40, is 51: an oddity of the original.
+        let answer = if unbind { 51 } else { 31 };
+        call.say((40, answer), |_| {});
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub fn dispatch(call: &mut Call<'_, '_>, fields: &[u8]) -> Done {
         (30, 10) => channel::access(call, r),
         (40, 10) => exchange::declare(call, r),
         (40, 20) => exchange::delete(call, r),
-        (40, 30 | 40) => Err(Refusal::not_served("exchange to exchange bindings are")),
+        (40, 30 | 40) => exchange::bind(call, r),
         (50, 10) => queue::declare(call, r),
         (50, 20) => queue::bind(call, r),
         (50, 30) => queue::purge(call, r),

@@ -2,11 +2,11 @@
 
 use broker::BrokerError;
 use broker::queue::{QueueInfo, QueueSpec};
-use broker::routing::BindingSpec;
+use broker::routing::{BindingSpec, Destination};
 use model::{ByteReader, Name};
 
 use super::bit;
-use super::exchange::default_exchange;
+use super::exchange::{check_binding, default_exchange};
 use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments};
 use crate::config::VHOST;
 use crate::conn::{Call, Done, name};
@@ -108,11 +108,15 @@ fn binding(call: &Call<'_, '_>, r: &mut ByteReader<'_>) -> Result<BindingSpec, R
         return Err(default_exchange());
     }
     let tenant = call.conn.tenant.clone();
-    Ok(BindingSpec { tenant, exchange, queue, key, arguments: Default::default() })
+    let destination = Destination::Queue(queue);
+    Ok(BindingSpec { tenant, exchange, destination, key, arguments: Default::default() })
 }
 
 /// Keys may hold what names may not on RabbitMQ; here both are names.
-fn key_name(key: &str) -> Result<Name, Refusal> {
+///
+/// # Errors
+/// 406 for a key that is none.
+pub fn key_name(key: &str) -> Result<Name, Refusal> {
     Name::new(key).map_err(|error| Refusal::precondition(format!("invalid routing key: {error}")))
 }
 
@@ -120,7 +124,9 @@ fn key_name(key: &str) -> Result<Name, Refusal> {
 pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let mut spec = binding(call, r)?;
     let nowait = bit(r.u8()?, 0);
-    spec.arguments = arguments(&table::read(table::body(r)?)?);
+    let headers = table::read(table::body(r)?)?;
+    check_binding(call, &spec.exchange, &headers)?;
+    spec.arguments = arguments(&headers);
     let bound = call.cx.broker.bind(call.conn.session(), &spec);
     let lsn = bound.map_err(|error| Refusal::of(&error, "queue"))?;
     call.hold(lsn);

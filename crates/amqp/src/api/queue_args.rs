@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::config::VHOST;
 use crate::conn::{Done, name};
 use crate::errors::Refusal;
+use crate::wire::table::type_name;
 
 /// Arguments that change what a queue does and are not served yet. Refused: ignoring them would lose or keep messages
 /// against their owner's will.
@@ -86,20 +87,6 @@ fn text<'v>(argument: &str, value: &'v HeaderValue, queue: &str) -> Result<&'v s
     match value {
         HeaderValue::Text(text) => Ok(text),
         other => Err(invalid(argument, queue, format_args!("\"expected longstr, got {}\"", type_name(other)))),
-    }
-}
-
-fn type_name(value: &HeaderValue) -> &'static str {
-    match value {
-        HeaderValue::Null => "void",
-        HeaderValue::Bool(_) => "bool",
-        HeaderValue::Int(_) => "long",
-        HeaderValue::Float(_) => "double",
-        HeaderValue::Text(_) => "longstr",
-        HeaderValue::Bytes(_) => "binary",
-        HeaderValue::Time(_) => "timestamp",
-        HeaderValue::List(_) => "array",
-        HeaderValue::Table(_) => "table",
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Channel {
     pub assembly: Assembly,
     /// The memory it is put together in.
     pub unit: UnitBuilder,
+    /// Further routes of the publish being put together.
+    pub copies: Vec<String>,
     /// Set in confirm mode.
     pub confirms: Option<Confirms>,
     /// Deliveries not acknowledged.
@@ -73,6 +75,7 @@ impl Channel {
             life: Life::Open,
             assembly: Assembly::Idle,
             unit: UnitBuilder::default(),
+            copies: Vec::new(),
             confirms: None,
             unacked: Unacked::default(),
             consumers: Consumers::default(),

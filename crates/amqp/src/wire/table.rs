@@ -31,6 +31,17 @@ pub fn check<'a>(table: &'a [u8], mut visit: impl FnMut(&'a [u8], u8)) -> Result
     Ok(())
 }
 
+/// Passes over one field; answers its name.
+///
+/// # Errors
+/// As [`check`].
+pub fn pass<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], WireError> {
+    let name = short_bytes(reader)?;
+    let letter = reader.u8()?;
+    skip(reader, letter, 1)?;
+    Ok(name)
+}
+
 fn skip(reader: &mut ByteReader<'_>, letter: u8, depth: usize) -> Result<(), WireError> {
     let bytes = match letter {
         b'V' => 0,
@@ -127,6 +138,22 @@ fn read_value(reader: &mut ByteReader<'_>, depth: usize) -> Result<HeaderValue, 
         b'A' => HeaderValue::List(read_list(long(reader)?, depth + 1)?),
         other => return Err(WireError::Letter(other)),
     })
+}
+
+/// The word for a value's type, as refusals say it.
+#[must_use]
+pub fn type_name(value: &HeaderValue) -> &'static str {
+    match value {
+        HeaderValue::Null => "void",
+        HeaderValue::Bool(_) => "bool",
+        HeaderValue::Int(_) => "long",
+        HeaderValue::Float(_) => "double",
+        HeaderValue::Text(_) => "longstr",
+        HeaderValue::Bytes(_) => "binary",
+        HeaderValue::Time(_) => "timestamp",
+        HeaderValue::List(_) => "array",
+        HeaderValue::Table(_) => "table",
+    }
 }
 
 /// A moment in whole seconds as milliseconds.

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use amqp::wire::frame::{self, Kind};
-use amqp::wire::{short, text::put_long, text::put_short};
+use amqp::wire::{short, table, text::put_long, text::put_short};
 use amqp::{Amqp, AmqpFormat};
 use broker::group::{LedgerCodec, LedgerEntry};
 use broker::{Broker, Cx, Event, Input, OUTPUT_ROOM_BYTES, Options, Outbox, Peer, Session, SessionId, Tongue};
-use model::{ByteReader, FormatTag, Formats, Message, Mono, Now, Wall};
+use model::{ByteReader, FormatTag, Formats, Header, HeaderValue, Message, Mono, Now, Wall};
 use storage::SimDisk;
 
 struct NoLedger;
@@ -349,6 +349,8 @@ pub fn start_ok(user: &str, password: &str, capable: bool) -> Vec<u8> {
 pub const DURABLE: u8 = 2;
 pub const PASSIVE: u8 = 1;
 pub const EXCLUSIVE: u8 = 4;
+pub const AUTO_DELETE_EXCHANGE: u8 = 4;
+pub const INTERNAL: u8 = 8;
 pub const AUTO_DELETE: u8 = 8;
 
 pub fn declare(channel: u16, queue: &str, bits: u8) -> Vec<u8> {
@@ -373,11 +375,30 @@ pub fn delete(channel: u16, queue: &str, bits: u8) -> Vec<u8> {
 }
 
 pub fn declare_exchange(channel: u16, exchange: &str, kind: &str, bits: u8) -> Vec<u8> {
+    declare_exchange_with(channel, (exchange, kind), bits, &[])
+}
+
+pub fn declare_exchange_with(channel: u16, (exchange, kind): (&str, &str), bits: u8, table: &[Header]) -> Vec<u8> {
     method(channel, (40, 10), |out| {
         out.extend_from_slice(&[0, 0]);
         put_short(out, exchange);
         put_short(out, kind);
         out.push(bits);
+        table::put(out, table);
+    })
+}
+
+/// A header with a text.
+pub fn text_header(name: &str, text: &str) -> Header {
+    Header { name: name.into(), value: HeaderValue::Text(text.into()) }
+}
+
+/// exchange.bind, or with 40 exchange.unbind.
+pub fn bind_exchange(channel: u16, method_id: u16, (to, from): (&str, &str), key: &str) -> Vec<u8> {
+    method(channel, (40, method_id), |out| {
+        out.extend_from_slice(&[0, 0]);
+        [to, from, key].iter().for_each(|text| put_short(out, text));
+        out.push(0);
         put_long(out, &[]);
     })
 }
@@ -391,11 +412,15 @@ pub fn delete_exchange(channel: u16, exchange: &str) -> Vec<u8> {
 }
 
 pub fn bind(channel: u16, queue: &str, exchange: &str, key: &str) -> Vec<u8> {
+    bind_with(channel, queue, (exchange, key), &[])
+}
+
+pub fn bind_with(channel: u16, queue: &str, (exchange, key): (&str, &str), table: &[Header]) -> Vec<u8> {
     method(channel, (50, 20), |out| {
         out.extend_from_slice(&[0, 0]);
         [queue, exchange, key].iter().for_each(|text| put_short(out, text));
         out.push(0);
-        put_long(out, &[]);
+        table::put(out, table);
     })
 }
 
@@ -526,4 +551,18 @@ pub fn contents(frames: &[Got]) -> Vec<Content> {
 /// The bodies among `frames`, as text.
 pub fn bodies(frames: &[Got]) -> Vec<String> {
     contents(frames).into_iter().map(|content| String::from_utf8(content.body).unwrap()).collect()
+}
+
+/// Asks on channel 1, which is refused and opened again: code and text without its name.
+pub fn refused(world: &mut World, at: usize, bytes: &[u8]) -> (u16, String) {
+    let got = world.one(at, bytes);
+    assert_eq!((got.channel, got.method), (1, (20, 40)), "the channel is closed, not the connection: {got:?}");
+    let (code, text, _) = got.close();
+    world.send(at, &close_ok(1));
+    assert_eq!(world.one(at, &open_channel(1)).method, (20, 11));
+    (code, text.split_once(" - ").unwrap().1.to_owned())
+}
+
+pub fn said(code: u16, text: &str) -> (u16, String) {
+    (code, text.to_owned())
 }

@@ -231,9 +231,7 @@ impl Queues {
                 touched.remove(&id);
             }
         }
-        for exchange in self.exchanges.unbind_queue(&tenant, id) {
-            lsn = lsn.max(self.remove_exchange(core, &tenant, &exchange)?);
-        }
+        lsn = lsn.max(self.unbind_queue(core, &tenant, id)?);
         if queue.is_stored() {
             let dropped = [(state::cursor_of(id), StateChange::Drop)];
             core.commit(&Batch { state: &dropped, ..Batch::default() }, SyncPolicy::None)?;

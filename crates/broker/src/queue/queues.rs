@@ -35,7 +35,10 @@ pub(crate) struct Queues {
     /// Bytes read ahead.
     pub(super) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
-    /// Room for a publish's targets and for a turn's records, kept from one to the next.
+    /// Counts messages for topics that came without a key, for partitions in turn.
+    pub(crate) spread: usize,
+    /// Room for a publish's queues and targets and for a turn's records, kept from one to the next.
+    pub(crate) found: Vec<u64>,
     pub(crate) targets: Vec<Target>,
     records: Vec<u8>,
 }
@@ -137,6 +140,11 @@ impl Queues {
     /// The id of a queue.
     pub(crate) fn id_of(&self, tenant: &str, name: &str) -> Option<u64> {
         self.names.get(tenant)?.get(name).copied()
+    }
+
+    /// The name of the queue with that id.
+    pub(crate) fn name_of(&self, id: u64) -> Option<Name> {
+        self.by_id.get(&id).map(|queue| queue.info.name.clone())
     }
 
     /// A queue that `session` may use.

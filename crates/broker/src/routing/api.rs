@@ -20,6 +20,18 @@ impl Broker {
         self.queues.exchanges.spec(tenant, name)
     }
 
+    /// All exchanges of a tenant, by name, those that are always there among them.
+    #[must_use]
+    pub fn exchanges(&self, tenant: &str) -> Vec<ExchangeSpec> {
+        self.queues.exchanges.list(tenant)
+    }
+
+    /// All bindings of a tenant, ordered by exchange, destination and key.
+    #[must_use]
+    pub fn bindings(&self, tenant: &str) -> Vec<BindingSpec> {
+        self.queues.list_bindings(tenant)
+    }
+
     /// Removes an exchange and its bindings; a missing one is no error. That built-in ones stay is the tongue's to say.
     ///
     /// # Errors
@@ -28,10 +40,10 @@ impl Broker {
         self.queues.delete_exchange(&mut self.core, tenant, name, if_unused)
     }
 
-    /// Binds a queue to an exchange; doing it twice changes nothing.
+    /// Binds a queue or an exchange to an exchange; doing it twice changes nothing.
     ///
     /// # Errors
-    /// [`BrokerError::Missing`] of the exchange or the queue, [`BrokerError::Locked`], [`BrokerError::Storage`].
+    /// [`BrokerError::Missing`] of either end, [`BrokerError::Locked`], [`BrokerError::Storage`].
     pub fn bind(&mut self, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
         self.queues.bind(&mut self.core, session, spec)
     }
@@ -48,7 +60,8 @@ impl Broker {
     /// write and one sync.
     ///
     /// # Errors
-    /// [`BrokerError::Missing`] of the exchange, [`BrokerError::Storage`]: nothing was stored.
+    /// [`BrokerError::Missing`] of the exchange, [`BrokerError::Internal`], [`BrokerError::Storage`]; nothing was
+    /// stored then.
     pub fn publish(&mut self, request: &PublishRequest<'_>, now: Now) -> Result<Published, BrokerError> {
         self.queues.publish(&mut self.core, request, now)
     }

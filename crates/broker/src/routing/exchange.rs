@@ -1,12 +1,13 @@
-//! Exchanges with their bindings compiled: a look-up per published message, no search.
+//! One exchange: its declaration, its bindings, and these compiled to a look-up.
 //!
-//! It knows queues by their ids only; it stores nothing and appends nothing.
+//! It knows queues and exchanges by their ids only; it stores nothing and appends nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use model::Name;
 
-use super::{ExchangeKind, ExchangeSpec};
+use super::ExchangeSpec;
+use super::table::{Dest, Opened, Table};
 
 /// Arguments of a binding: two bindings that differ only here are two.
 pub(crate) type Arguments = BTreeMap<String, serde_json::Value>;
@@ -15,24 +16,20 @@ pub(crate) type Arguments = BTreeMap<String, serde_json::Value>;
 pub(crate) struct Exchange {
     /// As it was declared.
     pub(crate) spec: ExchangeSpec,
-    /// All bindings by queue and key.
-    bindings: BTreeMap<(u64, Name), Vec<Arguments>>,
-    /// Compiled: each queue once per key (direct) or once (fanout, under no key).
-    by_key: HashMap<Name, Vec<u64>>,
-    all: Vec<u64>,
+    /// All bindings by destination and key.
+    bindings: BTreeMap<(Dest, Name), Vec<Arguments>>,
+    table: Table,
 }
 
 impl Exchange {
-    fn new(spec: ExchangeSpec) -> Exchange {
-        Exchange { spec, bindings: BTreeMap::new(), by_key: HashMap::new(), all: Vec::new() }
+    pub(super) fn new(spec: ExchangeSpec) -> Exchange {
+        let table = Table::new(spec.kind);
+        Exchange { spec, bindings: BTreeMap::new(), table }
     }
 
-    /// The queues to which a message with `key` goes, each once.
-    pub(crate) fn route(&self, key: &str) -> &[u64] {
-        match self.spec.kind {
-            ExchangeKind::Direct => self.by_key.get(key).map_or(&[], Vec::as_slice),
-            ExchangeKind::Fanout => &self.all,
-        }
+    /// Calls `visit` with each destination of a message with `key`, once.
+    pub(super) fn find(&mut self, key: &str, headers: &mut Opened<'_>, visit: impl FnMut(Dest)) {
+        self.table.find(key, headers, visit);
     }
 
     /// Whether nothing is bound.
@@ -40,137 +37,63 @@ impl Exchange {
         self.bindings.is_empty()
     }
 
+    /// All bindings.
+    pub(super) fn bindings(&self) -> impl Iterator<Item = (Dest, &Name, &Arguments)> {
+        self.bindings.iter().flat_map(|((dest, key), all)| all.iter().map(move |arguments| (*dest, key, arguments)))
+    }
+
     /// Adds a binding; false when it was there.
-    pub(crate) fn bind(&mut self, queue: u64, key: &Name, arguments: &Arguments) -> bool {
-        let first_of_queue = self.of_queue(queue).next().is_none();
-        let same_key = self.bindings.entry((queue, key.clone())).or_default();
+    pub(crate) fn bind(&mut self, dest: Dest, key: &Name, arguments: &Arguments) -> bool {
+        let same_key = self.bindings.entry((dest, key.clone())).or_default();
         if same_key.contains(arguments) {
             return false;
         }
         same_key.push(arguments.clone());
-        match self.spec.kind {
-            ExchangeKind::Direct if same_key.len() == 1 => self.by_key.entry(key.clone()).or_default().push(queue),
-            ExchangeKind::Fanout if first_of_queue => self.all.push(queue),
-            ExchangeKind::Direct | ExchangeKind::Fanout => {}
-        }
+        self.table.add(dest, key, arguments, same_key.len() == 1);
         true
     }
 
     /// Whether that binding is there.
-    pub(crate) fn has(&self, queue: u64, key: &Name, arguments: &Arguments) -> bool {
-        self.bindings.get(&(queue, key.clone())).is_some_and(|same_key| same_key.contains(arguments))
+    pub(crate) fn has(&self, dest: Dest, key: &Name, arguments: &Arguments) -> bool {
+        self.bindings.get(&(dest, key.clone())).is_some_and(|same_key| same_key.contains(arguments))
     }
 
     /// Removes a binding; false when it was not there.
-    pub(crate) fn unbind(&mut self, queue: u64, key: &Name, arguments: &Arguments) -> bool {
-        let at = (queue, key.clone());
+    pub(crate) fn unbind(&mut self, dest: Dest, key: &Name, arguments: &Arguments) -> bool {
+        let at = (dest, key.clone());
         let Some(same_key) = self.bindings.get_mut(&at) else { return false };
         let before = same_key.len();
         same_key.retain(|known| known != arguments);
-        let removed = same_key.len() < before;
-        if same_key.is_empty() {
+        if same_key.len() == before {
+            return false;
+        }
+        let last = same_key.is_empty();
+        if last {
             self.bindings.remove(&at);
-            self.forget(queue, key);
         }
-        removed
+        self.table.remove(dest, key, arguments, last);
+        true
     }
 
-    /// Removes all bindings of a queue; false when there was none.
-    pub(crate) fn unbind_queue(&mut self, queue: u64) -> bool {
-        let keys = self.of_queue(queue).cloned().collect::<Vec<_>>();
-        for key in &keys {
-            self.bindings.remove(&(queue, key.clone()));
-            self.forget(queue, key);
-        }
-        !keys.is_empty()
-    }
-
-    fn of_queue(&self, queue: u64) -> impl Iterator<Item = &Name> {
-        let from = (queue, Name::fixed(""));
-        self.bindings.range(from..).map(|(at, _)| at).take_while(move |at| at.0 == queue).map(|at| &at.1)
-    }
-
-    /// Takes a queue that has no more binding with `key` out of the compiled lists.
-    fn forget(&mut self, queue: u64, key: &Name) {
-        if let Some(queues) = self.by_key.get_mut(key) {
-            queues.retain(|&known| known != queue);
-            if queues.is_empty() {
-                self.by_key.remove(key);
+    /// Removes all bindings to a destination; false when there was none.
+    pub(crate) fn unbind_all(&mut self, dest: Dest) -> bool {
+        let from = (dest, Name::fixed(""));
+        let keys = self.bindings.range(from..).map(|(at, _)| at).take_while(|at| at.0 == dest).cloned();
+        let keys = keys.collect::<Vec<_>>();
+        for at in &keys {
+            let same_key = self.bindings.remove(at).unwrap_or_default();
+            for (left, arguments) in same_key.iter().enumerate().rev() {
+                self.table.remove(dest, &at.1, arguments, left == 0);
             }
         }
-        if self.spec.kind == ExchangeKind::Fanout && self.of_queue(queue).next().is_none() {
-            self.all.retain(|&known| known != queue);
-        }
-    }
-}
-
-/// The exchanges of all tenants. Looked up by borrowed names: nothing is allocated for a publish.
-#[derive(Default)]
-pub(crate) struct Exchanges {
-    /// Exchanges that every tenant always has. Their spec's tenant says nothing.
-    builtin: Vec<ExchangeSpec>,
-    tenants: HashMap<Name, HashMap<Name, Exchange>>,
-}
-
-impl Exchanges {
-    /// No exchanges but those that every tenant always has.
-    pub(crate) fn new(builtin: Vec<ExchangeSpec>) -> Exchanges {
-        Exchanges { builtin, tenants: HashMap::new() }
-    }
-
-    /// Whether every tenant always has it.
-    pub(crate) fn is_builtin(&self, name: &str) -> bool {
-        self.builtin.iter().any(|spec| spec.name.as_str() == name)
-    }
-
-    /// An exchange that was declared, or is built in and has been bound to.
-    pub(crate) fn get(&self, tenant: &str, name: &str) -> Option<&Exchange> {
-        self.tenants.get(tenant)?.get(name)
-    }
-
-    /// An exchange's declaration.
-    pub(crate) fn spec(&self, tenant: &str, name: &str) -> Option<ExchangeSpec> {
-        if let Some(exchange) = self.get(tenant, name) {
-            return Some(exchange.spec.clone());
-        }
-        let builtin = self.builtin.iter().find(|spec| spec.name.as_str() == name)?;
-        Some(ExchangeSpec { tenant: Name::new(tenant).ok()?, ..builtin.clone() })
-    }
-
-    /// An exchange to change; a built-in one is made for the tenant when first asked for.
-    pub(crate) fn get_mut(&mut self, tenant: &str, name: &str) -> Option<&mut Exchange> {
-        if self.get(tenant, name).is_none() {
-            let spec = self.spec(tenant, name)?;
-            self.insert(spec);
-        }
-        self.tenants.get_mut(tenant)?.get_mut(name)
-    }
-
-    /// Adds an exchange without bindings.
-    pub(crate) fn insert(&mut self, spec: ExchangeSpec) {
-        let tenant = self.tenants.entry(spec.tenant.clone()).or_default();
-        tenant.insert(spec.name.clone(), Exchange::new(spec));
-    }
-
-    /// Removes an exchange.
-    pub(crate) fn remove(&mut self, tenant: &str, name: &str) -> Option<Exchange> {
-        self.tenants.get_mut(tenant)?.remove(name)
-    }
-
-    /// Removes all bindings of a queue; answers the exchanges whose last binding that was and that go with it.
-    pub(crate) fn unbind_queue(&mut self, tenant: &str, queue: u64) -> Vec<Name> {
-        let Some(exchanges) = self.tenants.get_mut(tenant) else { return Vec::new() };
-        let touched = exchanges.values_mut().filter_map(|exchange| exchange.unbind_queue(queue).then_some(exchange));
-        let unused = touched.filter(|one| one.spec.auto_delete && one.is_unused());
-        let mut names = unused.map(|one| one.spec.name.clone()).collect::<Vec<_>>();
-        names.sort_unstable(); // the same order on every run
-        names
+        !keys.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::{ExchangeKind, no_headers};
 
     fn exchange(kind: ExchangeKind) -> Exchange {
         Exchange::new(ExchangeSpec {
@@ -180,6 +103,8 @@ mod tests {
             durable: true,
             auto_delete: false,
             internal: false,
+            alternate: None,
+            delayed: false,
             arguments: BTreeMap::new(),
         })
     }
@@ -188,24 +113,36 @@ mod tests {
         [("n".to_owned(), serde_json::json!(value))].into()
     }
 
+    fn route(exchange: &mut Exchange, key: &str) -> Vec<u64> {
+        let mut found = Vec::new();
+        let headers = || vec![model::Header { name: "n".into(), value: model::HeaderValue::Int(2) }];
+        let headers: &dyn Fn() -> Vec<model::Header> = if key == "k" { &headers } else { &no_headers };
+        exchange.find(key, &mut Opened::new(headers), |dest| match dest {
+            Dest::Queue(id) => found.push(id),
+            Dest::Exchange(id) => found.push(1000 + id),
+        });
+        found
+    }
+
     #[test]
     fn a_queue_gets_one_copy_however_often_it_is_bound() {
-        for (kind, other_key) in [(ExchangeKind::Direct, &[] as &[u64]), (ExchangeKind::Fanout, &[1, 2])] {
+        use ExchangeKind::{Direct, Fanout, Headers, Topic};
+        for (kind, other_key) in [(Direct, &[] as &[u64]), (Fanout, &[1, 2]), (Topic, &[]), (Headers, &[2])] {
             let mut exchange = exchange(kind);
             let key = Name::fixed("k");
-            assert!(exchange.bind(1, &key, &arguments(1)));
-            assert!(!exchange.bind(1, &key, &arguments(1)), "doing it twice changes nothing");
-            assert!(exchange.bind(1, &key, &arguments(2)));
-            assert!(exchange.bind(2, &key, &Arguments::new()));
-            assert_eq!(exchange.route("k"), [1, 2]);
-            assert_eq!(exchange.route("other"), other_key);
-            assert!(exchange.unbind(1, &key, &arguments(1)));
-            assert_eq!(exchange.route("k"), [1, 2], "the other binding still holds");
-            assert!(exchange.unbind(1, &key, &arguments(2)));
-            assert!(!exchange.unbind(1, &key, &arguments(2)));
-            assert_eq!(exchange.route("k"), [2]);
-            assert!(exchange.unbind_queue(2));
-            assert!(exchange.route("k").is_empty() && exchange.is_unused());
+            assert!(exchange.bind(Dest::Queue(1), &key, &arguments(1)));
+            assert!(!exchange.bind(Dest::Queue(1), &key, &arguments(1)), "doing it twice changes nothing");
+            assert!(exchange.bind(Dest::Queue(1), &key, &arguments(2)));
+            assert!(exchange.bind(Dest::Queue(2), &key, &Arguments::new()));
+            assert_eq!(route(&mut exchange, "k"), [1, 2]);
+            assert_eq!(route(&mut exchange, "other"), other_key);
+            assert!(exchange.unbind(Dest::Queue(1), &key, &arguments(1)));
+            assert_eq!(route(&mut exchange, "k"), [1, 2], "the other binding still holds");
+            assert!(exchange.unbind(Dest::Queue(1), &key, &arguments(2)));
+            assert!(!exchange.unbind(Dest::Queue(1), &key, &arguments(2)));
+            assert_eq!(route(&mut exchange, "k"), [2]);
+            assert!(exchange.unbind_all(Dest::Queue(2)));
+            assert!(route(&mut exchange, "k").is_empty() && exchange.is_unused());
         }
     }
 
@@ -214,12 +151,25 @@ mod tests {
         let mut exchange = exchange(ExchangeKind::Fanout);
         let keys = [Name::fixed(""), Name::fixed("a"), Name::fixed("b")];
         for key in &keys {
-            exchange.bind(7, key, &Arguments::new());
+            exchange.bind(Dest::Queue(7), key, &Arguments::new());
         }
         for key in &keys {
-            assert_eq!(exchange.route("anything"), [7]);
-            exchange.unbind(7, key, &Arguments::new());
+            assert_eq!(route(&mut exchange, "anything"), [7]);
+            exchange.unbind(Dest::Queue(7), key, &Arguments::new());
         }
-        assert!(exchange.route("anything").is_empty());
+        assert!(route(&mut exchange, "anything").is_empty());
+    }
+
+    #[test]
+    fn a_queue_under_many_patterns_is_found_once_and_new_bindings_count_at_once() {
+        let mut exchange = exchange(ExchangeKind::Topic);
+        for key in ["a.*", "a.#", "#", "*.b"] {
+            exchange.bind(Dest::Queue(7), &Name::fixed(key), &Arguments::new());
+        }
+        assert_eq!(route(&mut exchange, "a.b"), [7]);
+        exchange.bind(Dest::Exchange(3), &Name::fixed("a.b"), &Arguments::new());
+        assert_eq!(route(&mut exchange, "a.b"), [7, 1003]);
+        exchange.unbind_all(Dest::Queue(7));
+        assert_eq!(route(&mut exchange, "a.b"), [1003]);
     }
 }

@@ -1,36 +1,16 @@
-//! Making and removing exchanges and bindings, and finding them again after a start.
+//! Making and removing exchanges and bindings.
 
 use cluster::Command;
-use cluster::meta::{self, Binding};
-use model::Name;
 use storage::Lsn;
 
-use super::{BindingSpec, ExchangeSpec};
+use super::recover::{stored, stored_binding};
+use super::table::Dest;
+use super::{BindingSpec, Destination, ExchangeSpec};
 use crate::core::Core;
 use crate::queue::Queues;
 use crate::{BrokerError, SessionId};
 
 impl Queues {
-    /// At the start, once the queues are back.
-    pub(crate) fn recover_exchanges(&mut self, core: &Core) {
-        let catalog = core.catalog.get();
-        for exchange in catalog.exchanges.values() {
-            match stored_spec(exchange) {
-                Ok(spec) => self.exchanges.insert(spec),
-                Err(error) => tracing::error!(exchange = exchange.name, %error, "an exchange cannot be opened"),
-            }
-        }
-        for binding in &catalog.bindings {
-            let queue = self.id_of(&binding.tenant, &binding.queue);
-            let exchange = self.exchanges.get_mut(&binding.tenant, &binding.exchange);
-            let (Some(queue), Some(exchange), Ok(key)) = (queue, exchange, Name::new(&binding.key)) else {
-                tracing::error!(exchange = binding.exchange, queue = binding.queue, "a binding leads nowhere");
-                continue;
-            };
-            exchange.bind(queue, &key, &binding.arguments);
-        }
-    }
-
     pub(super) fn declare_exchange(
         &mut self,
         core: &mut Core,
@@ -60,30 +40,58 @@ impl Queues {
         }
     }
 
-    /// Removes an exchange with its bindings.
-    pub(crate) fn remove_exchange(&mut self, core: &mut Core, tenant: &str, name: &str) -> Result<Lsn, BrokerError> {
-        let durable = self.exchanges.get(tenant, name).is_some_and(|exchange| exchange.spec.durable);
-        let lsn = if durable && !self.exchanges.is_builtin(name) {
-            core.run(&Command::DeleteExchange((tenant.to_owned(), name.to_owned())))?
-        } else {
-            Lsn::default()
-        };
-        self.exchanges.remove(tenant, name);
+    /// Removes an exchange with its bindings, and those exchanges that go with the last of theirs.
+    fn remove_exchange(&mut self, core: &mut Core, tenant: &str, name: &str) -> Result<Lsn, BrokerError> {
+        let mut lsn = Lsn::default();
+        let mut gone = vec![name.to_owned()];
+        while let Some(name) = gone.pop() {
+            let durable = self.exchanges.get(tenant, &name).is_some_and(|exchange| exchange.spec.durable);
+            if durable && !self.exchanges.is_builtin(&name) {
+                lsn = lsn.max(core.run(&Command::DeleteExchange((tenant.to_owned(), name.clone())))?);
+            }
+            if let Some(id) = self.exchanges.remove(tenant, &name) {
+                let unused = self.exchanges.unbind_all(tenant, Dest::Exchange(id));
+                gone.extend(unused.iter().map(ToString::to_string));
+            }
+        }
         Ok(lsn)
     }
 
+    /// A queue is gone, from the catalog too: its bindings go, and the exchanges whose last ones these were.
+    pub(crate) fn unbind_queue(&mut self, core: &mut Core, tenant: &str, queue: u64) -> Result<Lsn, BrokerError> {
+        let mut lsn = Lsn::default();
+        for exchange in self.exchanges.unbind_all(tenant, Dest::Queue(queue)) {
+            lsn = lsn.max(self.remove_exchange(core, tenant, &exchange)?);
+        }
+        Ok(lsn)
+    }
+
+    /// The destination of a binding, and whether it survives a restart.
+    fn destination(&mut self, session: SessionId, spec: &BindingSpec) -> Result<(Dest, bool), BrokerError> {
+        match &spec.destination {
+            Destination::Queue(name) => {
+                let queue = self.find(session, &spec.tenant, name)?;
+                Ok((Dest::Queue(queue.id), queue.is_stored()))
+            }
+            Destination::Exchange(name) => {
+                let id = self.exchanges.id_made(&spec.tenant, name).ok_or_else(|| no_exchange(name))?;
+                let durable = self.exchanges.of_id(id).is_some_and(|exchange| exchange.spec.durable);
+                Ok((Dest::Exchange(id), durable))
+            }
+        }
+    }
+
     pub(super) fn bind(&mut self, core: &mut Core, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
-        let queue = self.find(session, &spec.tenant, &spec.queue)?;
-        let (id, is_stored) = (queue.id, queue.is_stored());
-        let missing = || BrokerError::Missing { kind: "exchange", name: spec.exchange.as_str().to_owned() };
-        let exchange = self.exchanges.get_mut(&spec.tenant, &spec.exchange).ok_or_else(missing)?;
-        if exchange.has(id, &spec.key, &spec.arguments) {
+        let (dest, is_stored) = self.destination(session, spec)?;
+        let source = self.exchanges.id_made(&spec.tenant, &spec.exchange);
+        let source = source.and_then(|id| self.exchanges.of_id(id)).ok_or_else(|| no_exchange(&spec.exchange))?;
+        if source.has(dest, &spec.key, &spec.arguments) {
             return Ok(core.catalog.last_change());
         }
         // A binding lasts as long as both its ends.
-        let lasts = is_stored && exchange.spec.durable;
+        let lasts = is_stored && source.spec.durable;
         let lsn = if lasts { core.run(&Command::Bind(stored_binding(spec)))? } else { Lsn::default() };
-        exchange.bind(id, &spec.key, &spec.arguments);
+        source.bind(dest, &spec.key, &spec.arguments);
         Ok(lsn)
     }
 
@@ -93,58 +101,51 @@ impl Queues {
         session: SessionId,
         spec: &BindingSpec,
     ) -> Result<Lsn, BrokerError> {
-        let queue = match self.find(session, &spec.tenant, &spec.queue) {
-            Ok(queue) => queue,
+        let (dest, is_stored) = match self.destination(session, spec) {
             Err(BrokerError::Missing { .. }) => return Ok(core.catalog.last_change()),
-            Err(error) => return Err(error),
+            found => found?,
         };
-        let (id, is_stored) = (queue.id, queue.is_stored());
-        let Some(exchange) = self.exchanges.get_mut(&spec.tenant, &spec.exchange) else {
+        let source = self.exchanges.id_of(&spec.tenant, &spec.exchange);
+        let Some(source) = source.and_then(|id| self.exchanges.of_id(id)) else {
             return Ok(core.catalog.last_change());
         };
-        if !exchange.has(id, &spec.key, &spec.arguments) {
+        if !source.has(dest, &spec.key, &spec.arguments) {
             return Ok(core.catalog.last_change());
         }
-        let lasts = is_stored && exchange.spec.durable;
+        let lasts = is_stored && source.spec.durable;
         let lsn = if lasts { core.run(&Command::Unbind(stored_binding(spec)))? } else { Lsn::default() };
-        exchange.unbind(id, &spec.key, &spec.arguments);
-        if exchange.spec.auto_delete && exchange.is_unused() {
+        source.unbind(dest, &spec.key, &spec.arguments);
+        if source.spec.auto_delete && source.is_unused() {
             return Ok(lsn.max(self.remove_exchange(core, &spec.tenant, &spec.exchange)?));
         }
         Ok(lsn)
     }
-}
 
-fn stored(spec: &ExchangeSpec) -> meta::Exchange {
-    meta::Exchange {
-        tenant: spec.tenant.to_string(),
-        name: spec.name.to_string(),
-        kind: spec.kind,
-        durable: spec.durable,
-        auto_delete: spec.auto_delete,
-        internal: spec.internal,
-        arguments: spec.arguments.clone(),
+    /// All bindings of a tenant, ordered by exchange, destination and key.
+    pub(super) fn list_bindings(&self, tenant: &str) -> Vec<BindingSpec> {
+        let mut all = Vec::new();
+        for exchange in self.exchanges.made(tenant) {
+            for (dest, key, arguments) in exchange.bindings() {
+                let destination = match dest {
+                    Dest::Queue(id) => self.name_of(id).map(Destination::Queue),
+                    Dest::Exchange(id) => self.exchanges.name_of(id).cloned().map(Destination::Exchange),
+                };
+                let (tenant, from) = (exchange.spec.tenant.clone(), exchange.spec.name.clone());
+                let (key, arguments) = (key.clone(), arguments.clone());
+                all.extend(destination.map(|destination| BindingSpec {
+                    tenant,
+                    exchange: from,
+                    destination,
+                    key,
+                    arguments,
+                }));
+            }
+        }
+        all.sort_by(|one, other| (&one.exchange, one.to(), &one.key).cmp(&(&other.exchange, other.to(), &other.key)));
+        all
     }
 }
 
-fn stored_spec(exchange: &meta::Exchange) -> Result<ExchangeSpec, BrokerError> {
-    Ok(ExchangeSpec {
-        tenant: Name::new(&exchange.tenant)?,
-        name: Name::new(&exchange.name)?,
-        kind: exchange.kind,
-        durable: exchange.durable,
-        auto_delete: exchange.auto_delete,
-        internal: exchange.internal,
-        arguments: exchange.arguments.clone(),
-    })
-}
-
-fn stored_binding(spec: &BindingSpec) -> Binding {
-    Binding {
-        tenant: spec.tenant.to_string(),
-        exchange: spec.exchange.to_string(),
-        queue: spec.queue.to_string(),
-        key: spec.key.to_string(),
-        arguments: spec.arguments.clone(),
-    }
+fn no_exchange(name: &str) -> BrokerError {
+    BrokerError::Missing { kind: "exchange", name: name.to_owned() }
 }

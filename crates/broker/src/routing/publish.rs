@@ -39,41 +39,77 @@ impl Queues {
         request: &PublishRequest<'_>,
         targets: &mut Vec<Target>,
     ) -> Result<(u32, bool), BrokerError> {
-        let one;
-        // The default exchange knows every queue by its name.
-        let (queues, key) = if request.exchange.is_empty() {
-            one = self.id_of(request.tenant, request.key);
-            (one.as_slice(), None)
-        } else {
-            match self.exchanges.get(request.tenant, request.exchange) {
-                Some(exchange) => (exchange.route(request.key), Some(request.key)),
-                None if self.exchanges.is_builtin(request.exchange) => (&[] as &[u64], None), // nothing was ever bound
-                None => return to_topic(core, request, targets),
-            }
-        };
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
         let (mut count, mut durable) = (0, false);
-        for id in queues {
+        match self.find_queues(request, &mut found) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.found = found;
+                return to_topic(core, request, targets, &mut self.spread);
+            }
+            Err(error) => {
+                self.found = found;
+                return Err(error);
+            }
+        }
+        // The default exchange's key is an address, not a key to order by; nor is an empty one.
+        let key = (!request.exchange.is_empty() && !request.key.is_empty()).then_some(request.key);
+        for id in &found {
             let Some(queue) = self.by_id.get_mut(id) else { continue };
             let Some(log) = queue.log_for(key) else { continue };
             let Some(first) = core.partitions.next_offset(log) else { continue };
+            let owns = queue.own_log().is_some();
             count += 1;
-            durable |= queue.is_stored() || queue.own_log().is_none();
+            durable |= queue.is_stored() || !owns;
             // Two queues that share a topic have the message once in its log, and both see it.
-            if !targets.iter().any(|target| target.log == log) {
+            if owns || !targets.iter().any(|target| target.log == log) {
                 targets.push(Target { log, first });
             }
         }
+        self.found = found;
         Ok((count, durable))
+    }
+
+    /// Puts the queues that `request` goes to into `found`, each once. False when no exchange has the name.
+    fn find_queues(&mut self, request: &PublishRequest<'_>, found: &mut Vec<u64>) -> Result<bool, BrokerError> {
+        // The default exchange knows every queue by its name.
+        if request.exchange.is_empty() {
+            for key in std::iter::once(&request.key).chain(request.more_keys) {
+                let id = self.id_of(request.tenant, key);
+                found.extend(id.filter(|id| !found.contains(id)));
+            }
+            return Ok(true);
+        }
+        let Some(id) = self.exchanges.id_of(request.tenant, request.exchange) else {
+            return Ok(self.exchanges.is_builtin(request.exchange)); // nothing was ever bound
+        };
+        if self.exchanges.of_id(id).is_some_and(|exchange| exchange.spec.internal) {
+            return Err(BrokerError::Internal(request.exchange.to_owned()));
+        }
+        self.exchanges.route(id, request, found);
+        Ok(true)
     }
 }
 
-/// A topic answers as an exchange of its own name unless one is declared: the key picks the partition.
-fn to_topic(core: &Core, request: &PublishRequest<'_>, targets: &mut Vec<Target>) -> Result<(u32, bool), BrokerError> {
+/// A topic answers as an exchange of its own name unless one is declared: the key picks the partition; messages without
+/// a key take turns.
+fn to_topic(
+    core: &Core,
+    request: &PublishRequest<'_>,
+    targets: &mut Vec<Target>,
+    spread: &mut usize,
+) -> Result<(u32, bool), BrokerError> {
     let topic = core.topics.get(request.tenant, request.exchange).filter(|topic| !topic.internal);
     let Some(topic) = topic else {
         return Err(BrokerError::Missing { kind: "exchange", name: request.exchange.to_owned() });
     };
-    let at = partition_of(request.key.as_bytes(), topic.partitions.len());
+    let at = if request.key.is_empty() {
+        *spread = spread.wrapping_add(1);
+        *spread % topic.partitions.len().max(1)
+    } else {
+        partition_of(request.key.as_bytes(), topic.partitions.len())
+    };
     let log = topic.partitions.get(at).copied();
     if let Some((log, first)) = log.and_then(|log| Some((log, core.partitions.next_offset(log)?))) {
         targets.push(Target { log, first });

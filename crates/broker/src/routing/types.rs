@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Format, Name, Wall};
+use model::{Format, Header, Name, Wall};
 use storage::{Lsn, SyncPolicy};
 
 pub use cluster::meta::ExchangeKind;
@@ -22,8 +22,21 @@ pub struct ExchangeSpec {
     pub auto_delete: bool,
     /// Not to be published to by clients.
     pub internal: bool,
+    /// Where a message goes that none of its bindings takes: an exchange, which need not exist.
+    pub alternate: Option<Name>,
+    /// It routes a message only when the delay that the message asks for is over.
+    pub delayed: bool,
     /// Arguments as declared.
     pub arguments: BTreeMap<String, serde_json::Value>,
+}
+
+/// What a binding leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// The queue of that name.
+    Queue(Name),
+    /// The exchange of that name.
+    Exchange(Name),
 }
 
 /// A binding to make or undo.
@@ -31,14 +44,24 @@ pub struct ExchangeSpec {
 pub struct BindingSpec {
     /// Whose it is.
     pub tenant: Name,
-    /// The exchange.
+    /// The exchange that messages come from; or a topic, if no exchange has the name.
     pub exchange: Name,
-    /// The queue.
-    pub queue: Name,
+    /// Where they go.
+    pub destination: Destination,
     /// The key.
     pub key: Name,
-    /// Arguments.
+    /// Arguments. Those under `x-match` and beside it are what a message's headers are held against.
     pub arguments: BTreeMap<String, serde_json::Value>,
+}
+
+impl BindingSpec {
+    /// The name of what it leads to.
+    #[must_use]
+    pub fn to(&self) -> &Name {
+        match &self.destination {
+            Destination::Queue(name) | Destination::Exchange(name) => name,
+        }
+    }
 }
 
 /// One message to publish to an exchange.
@@ -50,6 +73,10 @@ pub struct PublishRequest<'a> {
     pub exchange: &'a str,
     /// The routing key.
     pub key: &'a str,
+    /// Further keys by which it is routed, too.
+    pub more_keys: &'a [&'a str],
+    /// Reads its headers: called only when an exchange on its way routes by them.
+    pub headers: &'a dyn Fn() -> Vec<Header>,
     /// What the unit is.
     pub format: &'a dyn Format,
     /// One unit that holds this one message.
@@ -60,6 +87,12 @@ pub struct PublishRequest<'a> {
     pub persistent: bool,
     /// When the answer may go out: [`SyncPolicy::Sync`] when somebody waits for a confirmation of a persistent message.
     pub policy: SyncPolicy,
+}
+
+/// Of a message that has no headers.
+#[must_use]
+pub fn no_headers() -> Vec<Header> {
+    Vec::new()
 }
 
 /// The answer to a publish.

@@ -198,6 +198,8 @@ impl Rig {
         let request = PublishRequest {
             tenant: "/",
             exchange,
+            more_keys: &[],
+            headers: &no_headers,
             key,
             format: &Toy(ONE),
             unit: &unit,
@@ -314,6 +316,8 @@ pub fn exchange(text: &str, kind: ExchangeKind) -> ExchangeSpec {
         durable: false,
         auto_delete: false,
         internal: false,
+        alternate: None,
+        delayed: false,
         arguments: BTreeMap::new(),
     }
 }
@@ -322,7 +326,7 @@ pub fn binding(exchange: &str, queue: &str, key: &str) -> BindingSpec {
     BindingSpec {
         tenant: name("/"),
         exchange: name(exchange),
-        queue: name(queue),
+        destination: Destination::Queue(name(queue)),
         key: name(key),
         arguments: BTreeMap::new(),
     }

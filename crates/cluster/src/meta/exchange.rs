@@ -14,6 +14,10 @@ pub enum ExchangeKind {
     Direct,
     /// Every binding.
     Fanout,
+    /// The routing key, cut into words at its dots, must match the binding's pattern.
+    Topic,
+    /// The message's headers must match the binding's arguments.
+    Headers,
 }
 
 /// An exchange.
@@ -31,23 +35,63 @@ pub struct Exchange {
     pub auto_delete: bool,
     /// Not to be published to by clients.
     pub internal: bool,
+    /// Where a message goes that none of its bindings takes: an exchange, which need not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternate: Option<String>,
+    /// It routes a message only when the delay that the message asks for is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delayed: bool,
     /// Arguments it was declared with.
     pub arguments: BTreeMap<String, serde_json::Value>,
 }
 
-/// A binding of a queue to an exchange.
+/// What a binding leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Destination {
+    /// The queue of that name.
+    Queue(String),
+    /// The exchange of that name.
+    ToExchange(String),
+}
+
+/// A binding of a queue or an exchange to an exchange, or of a queue to a topic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     /// Whose it is.
     pub tenant: String,
-    /// The exchange's name.
+    /// The name of the exchange (or topic) that messages come from.
     pub exchange: String,
-    /// The queue's name.
-    pub queue: String,
+    /// Where they go.
+    #[serde(flatten)]
+    pub destination: Destination,
     /// The key it was bound with.
     pub key: String,
     /// Arguments it was bound with; two bindings that differ only here are two.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// The name is a topic's, and these are the ends of its logs when the binding was made: it is fed with what came
+    /// after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub since: Vec<(u64, u64)>,
+}
+
+impl Binding {
+    /// Whether its messages come from a topic and not from an exchange.
+    #[must_use]
+    pub fn is_fed(&self) -> bool {
+        !self.since.is_empty()
+    }
+
+    /// Whether it is the same binding as `other`, whenever both were made.
+    #[must_use]
+    pub fn is_same(&self, other: &Binding) -> bool {
+        self.key == other.key
+            && self.destination == other.destination
+            && self.exchange == other.exchange
+            && self.tenant == other.tenant
+            && self.is_fed() == other.is_fed()
+            && self.arguments == other.arguments
+    }
 }
 
 impl Catalog {
@@ -68,21 +112,31 @@ impl Catalog {
 
     pub(super) fn delete_exchange(&mut self, key: &Key) {
         self.exchanges.remove(key);
-        self.bindings.retain(|binding| (&binding.tenant, &binding.exchange) != (&key.0, &key.1));
+        self.bindings.retain(|binding| {
+            let from = !binding.is_fed() && binding.exchange == key.1;
+            let to = matches!(&binding.destination, Destination::ToExchange(name) if *name == key.1);
+            binding.tenant != key.0 || !(from || to)
+        });
     }
 
-    /// The exchange is not looked for: those that always exist are not in the catalog.
+    /// The exchanges are not looked for: those that always exist are not in the catalog.
     pub(super) fn check_bind(&self, binding: &Binding) -> Result<(), MetaError> {
-        self.check_queue(&(binding.tenant.clone(), binding.queue.clone()))
+        if binding.is_fed() {
+            self.check_topic(&(binding.tenant.clone(), binding.exchange.clone()))?;
+        }
+        match &binding.destination {
+            Destination::Queue(queue) => self.check_queue(&(binding.tenant.clone(), queue.clone())),
+            Destination::ToExchange(_) => Ok(()),
+        }
     }
 
     pub(super) fn bind(&mut self, binding: &Binding) {
-        if !self.bindings.contains(binding) {
+        if !self.bindings.iter().any(|other| other.is_same(binding)) {
             self.bindings.push(binding.clone());
         }
     }
 
     pub(super) fn unbind(&mut self, binding: &Binding) {
-        self.bindings.retain(|other| other != binding);
+        self.bindings.retain(|other| !other.is_same(binding));
     }
 }

@@ -7,7 +7,7 @@ mod tests;
 mod topic;
 mod user;
 
-pub use exchange::{Binding, Exchange, ExchangeKind};
+pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
 pub use queue::{Queue, QueueSource};
 pub use topic::{Partition, Topic, TopicChange, TopicConfig};
 pub use user::{Credential, User};
@@ -54,7 +54,7 @@ pub enum Command {
     CreateTopic(Topic),
     /// Changes a topic's settings.
     AlterTopic(TopicChange),
-    /// Removes a topic.
+    /// Removes a topic and the bindings that it feeds.
     DeleteTopic(Key),
     /// Makes a queue.
     CreateQueue(Queue),

@@ -79,6 +79,7 @@ impl Catalog {
 
     pub(super) fn delete_queue(&mut self, key: &Key) {
         self.queues.remove(key);
-        self.bindings.retain(|binding| (&binding.tenant, &binding.queue) != (&key.0, &key.1));
+        let to = super::Destination::Queue(key.1.clone());
+        self.bindings.retain(|binding| (&binding.tenant, &binding.destination) != (&key.0, &to));
     }
 }

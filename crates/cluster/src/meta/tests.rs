@@ -49,6 +49,8 @@ fn exchange(name: &str) -> Command {
         durable: true,
         auto_delete: false,
         internal: false,
+        alternate: None,
+        delayed: false,
         arguments: BTreeMap::new(),
     })
 }
@@ -57,9 +59,10 @@ fn binding(exchange: &str, queue: &str) -> Binding {
     Binding {
         tenant: "/".into(),
         exchange: exchange.into(),
-        queue: queue.into(),
+        destination: Destination::Queue(queue.into()),
         key: "k".into(),
         arguments: BTreeMap::new(),
+        since: Vec::new(),
     }
 }
 
@@ -152,6 +155,35 @@ fn bindings_go_with_their_queue_and_their_exchange() {
     catalog.apply(&Command::Unbind(binding("amq.direct", "r"))).unwrap();
     catalog.apply(&Command::Unbind(binding("amq.direct", "r"))).unwrap();
     assert_eq!(catalog.bindings, []);
+}
+
+#[test]
+fn bindings_between_exchanges_go_with_either_end() {
+    for gone in ["from", "to"] {
+        let mut catalog = catalog(&[exchange("from"), exchange("to")]);
+        let to = Destination::ToExchange("to".into());
+        catalog.apply(&Command::Bind(Binding { destination: to, ..binding("from", "") })).unwrap();
+        assert_eq!(catalog.bindings.len(), 1);
+        catalog.apply(&Command::DeleteExchange(key(gone))).unwrap();
+        assert_eq!(catalog.bindings, []);
+    }
+}
+
+#[test]
+fn a_fed_binding_is_the_topics_and_not_that_of_an_exchange_of_its_name() {
+    let mut catalog = catalog(&[topic("t", &[1]), queue("q", 2, QueueSource::Own { log: 3 }), exchange("t")]);
+    let fed = Binding { since: vec![(1, 0)], ..binding("t", "q") };
+    catalog.apply(&Command::Bind(fed.clone())).unwrap();
+    catalog.apply(&Command::Bind(Binding { since: vec![(1, 7)], ..fed.clone() })).unwrap();
+    catalog.apply(&Command::Bind(binding("t", "q"))).unwrap();
+    assert_eq!(catalog.bindings, [fed.clone(), binding("t", "q")]);
+    let text = serde_json::to_string(&catalog).unwrap();
+    assert_eq!(serde_json::from_str::<Catalog>(&text).unwrap(), catalog);
+    catalog.apply(&Command::DeleteExchange(key("t"))).unwrap();
+    assert_eq!(catalog.bindings, [fed]);
+    catalog.apply(&Command::DeleteTopic(key("t"))).unwrap();
+    assert_eq!(catalog.bindings, []);
+    refused(&catalog, &Command::Bind(Binding { since: vec![(1, 0)], ..binding("t", "q") }), "no topic 't'");
 }
 
 #[test]

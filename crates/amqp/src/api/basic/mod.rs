@@ -2,6 +2,7 @@
 //! for them, `settle` is what becomes of them.
 
 pub mod consume;
+pub mod copies;
 pub mod deliver;
 pub mod get;
 pub mod publish;

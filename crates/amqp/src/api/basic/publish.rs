@@ -5,7 +5,7 @@ use broker::routing::PublishRequest;
 use broker::{BrokerError, SyncPolicy};
 use model::ByteReader;
 
-use super::{REPLY_TO, bit};
+use super::{REPLY_TO, bit, copies};
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
 use crate::config::{SCRATCH_BYTES_KEPT, UNFINISHED_MESSAGES_MAX, VHOST};
@@ -33,6 +33,7 @@ pub fn method(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         return Err(Refusal::new(Code::NotImplemented, "immediate=true"));
     }
     call.ch.unit.begin(exchange, key);
+    call.ch.copies.clear();
     call.ch.assembly = Assembly::Header { mandatory: bit(bits, 0) };
     Ok(())
 }
@@ -61,8 +62,12 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         let text = format!("message size {body_bytes} is larger than configured max size {bytes_max}");
         return Err(Refusal::precondition(text).caused_by(PUBLISH));
     }
-    check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
-    call.ch.unit.props(raw);
+    let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    if hides {
+        call.ch.unit.props(&copies::without_bcc(raw, &props)?);
+    } else {
+        call.ch.unit.props(raw);
+    }
     let content = Content {
         mandatory,
         persistent: props.delivery_mode == Some(2),
@@ -119,8 +124,8 @@ pub fn unexpected(call: &Call<'_, '_>, got: frame::Kind) -> Refusal {
     Refusal::new(Code::UnexpectedFrame, text).caused_by(cause)
 }
 
-/// Properties that RabbitMQ refuses, and those that are not served yet.
-fn check(call: &Call<'_, '_>, props: &Props<'_>) -> Done {
+/// Properties that RabbitMQ refuses, and those that are not served yet. True when there is a BCC to take out.
+fn check(call: &mut Call<'_, '_>, props: &Props<'_>) -> Result<bool, Refusal> {
     if let Some(mode) = props.delivery_mode
         && !(1..=2).contains(&mode)
     {
@@ -139,52 +144,14 @@ fn check(call: &Call<'_, '_>, props: &Props<'_>) -> Done {
     if props.reply_to == Some(REPLY_TO.as_bytes()) {
         return Err(Refusal::precondition("fast reply consumer does not exist"));
     }
-    if let Some(headers) = props.headers {
-        check_headers(headers)?;
-    }
     if let Some(text) = props.expiration {
         check_expiration(text)?;
         // Kept without effect the message would live for ever.
         return Err(Refusal::not_served("expiration is"));
     }
-    Ok(())
-}
-
-fn check_headers(headers: &[u8]) -> Done {
-    let mut copies = None;
-    table::check(headers, |name, letter| {
-        if matches!(name, b"CC" | b"BCC") {
-            copies = Some((if name == b"CC" { "CC" } else { "BCC" }, letter));
-        }
-    })?;
-    match copies {
-        None => Ok(()),
-        Some((name, b'A')) => Err(Refusal::not_served(format_args!("header {name} is"))),
-        Some((name, letter)) => Err(Refusal::precondition(format!(
-            "invalid message: {{unacceptable_type_in_header,\"{name}\",{}}}",
-            letter_name(letter)
-        ))),
-    }
-}
-
-fn letter_name(letter: u8) -> &'static str {
-    match letter {
-        b'S' => "longstr",
-        b'I' => "signedint",
-        b'i' => "unsignedint",
-        b'l' | b'L' => "long",
-        b's' => "short",
-        b'u' => "unsignedshort",
-        b'b' => "byte",
-        b'B' => "unsignedbyte",
-        b't' => "bool",
-        b'd' => "double",
-        b'f' => "float",
-        b'D' => "decimal",
-        b'T' => "timestamp",
-        b'F' => "table",
-        b'x' => "binary",
-        _ => "void",
+    match props.headers {
+        Some(headers) => copies::collect(headers, &mut call.ch.copies),
+        None => Ok(false),
     }
 }
 
@@ -226,11 +193,18 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     };
     let confirming = call.ch.confirms.is_some();
     let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
+    let more_keys = call.ch.copies.iter().map(String::as_str).collect::<Vec<_>>();
+    let headers = || {
+        let headers = unit.properties().ok().and_then(|props| props.headers);
+        headers.and_then(|headers| table::read(headers).ok()).unwrap_or_default()
+    };
     let published = call.cx.broker.publish(
         &PublishRequest {
             tenant: VHOST,
             exchange: unit.exchange,
             key: unit.key,
+            more_keys: &more_keys,
+            headers: &headers,
             format: &FORMAT,
             unit: call.ch.unit.bytes(),
             time: content.timestamp.map_or(call.cx.now.wall, seconds),
@@ -305,13 +279,5 @@ mod tests {
         for text in ["0", "1000", "315360000000"] {
             assert!(check_expiration(text.as_bytes()).is_ok());
         }
-    }
-
-    #[test]
-    fn copies_are_refused_not_ignored() {
-        let text = check_headers(b"\x02CCS\x00\x00\x00\x01a").unwrap_err();
-        assert_eq!(text.text, "invalid message: {unacceptable_type_in_header,\"CC\",longstr}");
-        assert_eq!(check_headers(b"\x03BCCA\x00\x00\x00\x00").unwrap_err().code, Code::NotImplemented);
-        assert!(check_headers(b"\x02ccA\x00\x00\x00\x00").is_ok());
     }
 }

@@ -1,0 +1,153 @@
+//! The exchanges of all tenants, and the way of a message through them: along bindings between exchanges, whatever
+//! circles these make, and to alternate exchanges.
+
+use std::collections::HashMap;
+
+use model::Name;
+
+use super::exchange::Exchange;
+use super::table::{Dest, Opened};
+use super::{ExchangeSpec, PublishRequest};
+
+/// The exchanges of all tenants. Looked up by borrowed names: nothing is allocated for a publish.
+#[derive(Default)]
+pub(crate) struct Exchanges {
+    /// Exchanges that every tenant always has. Their spec's tenant says nothing.
+    builtin: Vec<ExchangeSpec>,
+    /// Tenant → name → id.
+    names: HashMap<Name, HashMap<Name, u64>>,
+    by_id: HashMap<u64, Exchange>,
+    last: u64,
+    /// The exchanges that a message has come through, kept for its memory.
+    way: Vec<u64>,
+}
+
+impl Exchanges {
+    /// No exchanges but those that every tenant always has.
+    pub(crate) fn new(builtin: Vec<ExchangeSpec>) -> Exchanges {
+        Exchanges { builtin, ..Exchanges::default() }
+    }
+
+    /// Whether every tenant always has it.
+    pub(crate) fn is_builtin(&self, name: &str) -> bool {
+        self.builtin.iter().any(|spec| spec.name.as_str() == name)
+    }
+
+    /// The id of an exchange that was declared, or is built in and has been bound to.
+    pub(super) fn id_of(&self, tenant: &str, name: &str) -> Option<u64> {
+        self.names.get(tenant)?.get(name).copied()
+    }
+
+    /// As [`Exchanges::id_of`]; a built-in one is made for the tenant when first asked for.
+    pub(super) fn id_made(&mut self, tenant: &str, name: &str) -> Option<u64> {
+        if self.id_of(tenant, name).is_none() {
+            let spec = self.spec(tenant, name)?;
+            self.insert(spec);
+        }
+        self.id_of(tenant, name)
+    }
+
+    /// An exchange that was declared, or is built in and has been bound to.
+    pub(crate) fn get(&self, tenant: &str, name: &str) -> Option<&Exchange> {
+        self.by_id.get(&self.id_of(tenant, name)?)
+    }
+
+    /// One to change.
+    pub(super) fn of_id(&mut self, id: u64) -> Option<&mut Exchange> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// An exchange's declaration.
+    pub(crate) fn spec(&self, tenant: &str, name: &str) -> Option<ExchangeSpec> {
+        if let Some(exchange) = self.get(tenant, name) {
+            return Some(exchange.spec.clone());
+        }
+        let builtin = self.builtin.iter().find(|spec| spec.name.as_str() == name)?;
+        Some(ExchangeSpec { tenant: Name::new(tenant).ok()?, ..builtin.clone() })
+    }
+
+    /// The declarations of all exchanges of a tenant, by name.
+    pub(super) fn list(&self, tenant: &str) -> Vec<ExchangeSpec> {
+        let made = self.names.get(tenant).into_iter().flat_map(HashMap::keys);
+        let mut names = made.chain(self.builtin.iter().map(|spec| &spec.name)).collect::<Vec<_>>();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter_map(|name| self.spec(tenant, name)).collect()
+    }
+
+    /// The exchanges of a tenant that have been made.
+    pub(super) fn made(&self, tenant: &str) -> impl Iterator<Item = &Exchange> {
+        let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);
+        ids.filter_map(|id| self.by_id.get(id))
+    }
+
+    /// The name of the exchange with that id.
+    pub(super) fn name_of(&self, id: u64) -> Option<&Name> {
+        self.by_id.get(&id).map(|exchange| &exchange.spec.name)
+    }
+
+    /// Adds an exchange without bindings.
+    pub(crate) fn insert(&mut self, spec: ExchangeSpec) {
+        self.last += 1;
+        self.names.entry(spec.tenant.clone()).or_default().insert(spec.name.clone(), self.last);
+        self.by_id.insert(self.last, Exchange::new(spec));
+    }
+
+    /// Removes an exchange; answers its id.
+    pub(super) fn remove(&mut self, tenant: &str, name: &str) -> Option<u64> {
+        let id = self.names.get_mut(tenant)?.remove(name)?;
+        self.by_id.remove(&id);
+        Some(id)
+    }
+
+    /// Removes all bindings to a destination; answers the exchanges whose last binding that was and that go with it.
+    pub(super) fn unbind_all(&mut self, tenant: &str, dest: Dest) -> Vec<Name> {
+        let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);
+        let mut names = Vec::new();
+        for id in ids {
+            let Some(exchange) = self.by_id.get_mut(id) else { continue };
+            if exchange.unbind_all(dest) && exchange.spec.auto_delete && exchange.is_unused() {
+                names.push(exchange.spec.name.clone());
+            }
+        }
+        names.sort_unstable(); // the same order on every run
+        names
+    }
+
+    /// Puts the queues that a message published to exchange `id` goes to into `queues`, each once.
+    pub(super) fn route(&mut self, id: u64, request: &PublishRequest<'_>, queues: &mut Vec<u64>) {
+        let mut headers = Opened::new(request.headers);
+        let mut way = std::mem::take(&mut self.way);
+        way.clear();
+        way.push(id);
+        let mut at = 0;
+        while let Some(exchange) = way.get(at).and_then(|id| self.by_id.get_mut(id)) {
+            at += 1;
+            let mut found = false;
+            let mut visit = |dest| {
+                found = true;
+                match dest {
+                    Dest::Queue(id) => queues.push(id),
+                    Dest::Exchange(id) if !way.contains(&id) => way.push(id),
+                    Dest::Exchange(_) => {}
+                }
+            };
+            exchange.find(request.key, &mut headers, &mut visit);
+            for key in request.more_keys {
+                exchange.find(key, &mut headers, &mut visit);
+            }
+            if !found
+                && let Some(alternate) = &exchange.spec.alternate
+                && let Some(id) = self.names.get(request.tenant).and_then(|names| names.get(alternate))
+                && !way.contains(id)
+            {
+                way.push(*id);
+            }
+        }
+        if way.len() > 1 || !request.more_keys.is_empty() {
+            queues.sort_unstable();
+            queues.dedup();
+        }
+        self.way = way;
+    }
+}
