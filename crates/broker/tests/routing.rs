@@ -8,7 +8,7 @@ use broker::queue::*;
 use broker::routing::*;
 use broker::topic::NewTopic;
 use broker::{BrokerError, Lsn, SessionId, SyncPolicy};
-use model::{LogId, Wall};
+use model::{LogId, Offset, Wall};
 use rig::*;
 
 const ME: SessionId = SessionId(1);
@@ -257,6 +257,33 @@ fn purging_a_shared_topic_moves_only_the_queue() {
     rig.settle_down();
     let rig = rig.killed();
     assert_eq!((rig.depth("q"), rig.depth("other")), ((0, 0), (4, 0)));
+}
+
+#[test]
+fn a_queue_over_a_trimmed_topic_passes_over_what_is_gone_even_if_it_was_read_ahead() {
+    let mut rig = Rig::new();
+    let log = topic(&mut rig, "t", 1)[0];
+    append(&mut rig, log, &["a", "b", "c", "d", "e"]);
+    rig.declare(&over("t", "q")).unwrap();
+    let consumer = rig.consume(1, "q", 1);
+    rig.settle_down();
+    let held = rig.deliveries(consumer);
+    assert_eq!(held.iter().map(look).collect::<Vec<_>>(), [first("a")]);
+    let beyond = rig.broker.trim(log, Some(Offset(6)), rig.now);
+    assert!(matches!(beyond, Err(BrokerError::OutOfRange { .. })));
+    assert_eq!(rig.broker.trim(log, Some(Offset(3)), rig.now).unwrap().0, Offset(3));
+    assert_eq!(rig.depth("q"), (2, 1), "what is in flight stays its consumer's");
+    assert_eq!(rig.broker.trim(log, Some(Offset(1)), rig.now).unwrap().0, Offset(3), "never back");
+    rig.broker.credit(consumer, 1);
+    rig.settle_down();
+    assert_eq!(rig.seen(consumer), [first("d")]);
+    rig.broker.settle(ME, &keys(&held), Settle::Requeue);
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.seen_all(2, "q"), [again("d"), first("e")], "what was trimmed does not come back");
+    assert_eq!(rig.broker.trim(log, None, rig.now).unwrap().0, Offset(5));
+    rig.settle_down();
+    assert_eq!(rig.power_cut(3).broker.bounds(log).unwrap().start, Offset(5));
 }
 
 #[test]

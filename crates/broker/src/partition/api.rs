@@ -48,6 +48,18 @@ impl Broker {
         self.core.fetch((session, call), log, from, bytes_max)
     }
 
+    /// Removes all messages of `log` before an offset (`None`: all that can be seen) and answers where it begins now.
+    /// Queues over it pass over what is gone. The answer is held back until synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`], [`BrokerError::OutOfRange`] beyond the watermark, [`BrokerError::Storage`].
+    pub fn trim(&mut self, log: LogId, before: Option<Offset>, now: Now) -> Result<(Offset, Lsn), BrokerError> {
+        self.core.now = now;
+        let (start, lsn) = self.core.trim(log, before)?;
+        self.queues.start_moved(log, start);
+        Ok((start, lsn))
+    }
+
     /// Tells `session` once, by [`Event::Readable`], when one of `logs` gets something new (or is deleted). At once if
     /// it has already.
     pub fn watch(&mut self, session: SessionId, call: CallId, logs: &[Watched]) {

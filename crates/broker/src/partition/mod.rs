@@ -6,6 +6,7 @@ mod fetch;
 mod log;
 mod partitions;
 mod producers;
+mod trim;
 mod types;
 mod watch;
 mod watermark;

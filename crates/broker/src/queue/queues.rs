@@ -72,6 +72,18 @@ impl Queues {
         }
     }
 
+    /// What `log` holds begins at `start` now: what was before is gone, also for queues.
+    pub(crate) fn start_moved(&mut self, log: LogId, start: Offset) {
+        for &(_, id) in self.by_log.range((log, 0)..=(log, u64::MAX)) {
+            if let Some(queue) = self.by_id.get_mut(&id)
+                && let Some(track) = queue.track(log)
+            {
+                track.cursor.start_moved(start.0);
+                mark(queue, &mut self.marked);
+            }
+        }
+    }
+
     /// The turn is written (or a sync came back), watermarks have moved: delivers. What this changes is committed by
     /// [`Queues::record`] before the turn ends.
     pub(crate) fn after_flush(&mut self, core: &mut Core) {

@@ -5,6 +5,7 @@ mod alter_configs;
 mod api_versions;
 mod asker;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
@@ -73,7 +74,7 @@ const fn row_of(
 }
 
 /// All APIs, by key.
-pub(crate) static ROWS: [&Row; 22] = [
+pub(crate) static ROWS: [&Row; 23] = [
     &produce::ROW,
     &fetch::ROW,
     &list_offsets::ROW,
@@ -90,6 +91,7 @@ pub(crate) static ROWS: [&Row; 22] = [
     &api_versions::ROW,
     &create_topics::ROW,
     &delete_topics::ROW,
+    &delete_records::ROW,
     &init_producer_id::ROW,
     &offset_for_leader_epoch::ROW,
     &describe_configs::ROW,
@@ -176,6 +178,7 @@ bodies! {
     api_versions: api_versions::ApiVersionsRequest<'_>;
     create_topics: create_topics::CreateTopicsRequest<'_>;
     delete_topics: delete_topics::DeleteTopicsRequest<'_>;
+    delete_records: delete_records::DeleteRecordsRequest<'_>;
     init_producer_id: init_producer_id::InitProducerIdRequest<'_>;
     offset_for_leader_epoch: offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>;
     describe_configs: describe_configs::DescribeConfigsRequest<'_>;

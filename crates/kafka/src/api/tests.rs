@@ -4,6 +4,7 @@
 mod configs;
 mod groups;
 mod produce_fetch;
+mod records;
 mod rig;
 mod session;
 mod topics;
@@ -115,6 +116,8 @@ tables! {
     create_topics: create_topics::CreateTopicsResponse<'_>, theirs::CreateTopicsResponse;
     delete_topics: delete_topics::DeleteTopicsRequest<'_>, theirs::DeleteTopicsRequest;
     delete_topics: delete_topics::DeleteTopicsResponse<'_>, theirs::DeleteTopicsResponse;
+    delete_records: delete_records::DeleteRecordsRequest<'_>, theirs::DeleteRecordsRequest;
+    delete_records: delete_records::DeleteRecordsResponse<'_>, theirs::DeleteRecordsResponse;
     init_producer_id: init_producer_id::InitProducerIdRequest<'_>, theirs::InitProducerIdRequest;
     init_producer_id: init_producer_id::InitProducerIdResponse, theirs::InitProducerIdResponse;
     offset_for_leader_epoch: offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>,
