@@ -140,6 +140,12 @@ impl Broker {
         self.core.failure.as_ref().or_else(|| self.core.storage.failure())
     }
 
+    /// Why messages are refused for lack of space, if they are: for a while, it heals alone.
+    #[must_use]
+    pub fn full(&self) -> Option<StorageError> {
+        self.core.storage.full()
+    }
+
     /// The formats of all tongues.
     #[must_use]
     pub fn formats(&self) -> &Arc<Formats> {

@@ -23,6 +23,9 @@ pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long what was written without asking for a sync may stay unsynced.
 const UNSYNCED_MAX: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether a full disk has space again.
+const LOOK_FOR_SPACE_EVERY: Duration = Duration::from_secs(1);
+
 /// The tenant of whoever is not assigned another.
 pub(crate) const DEFAULT_TENANT: &str = "/";
 
@@ -60,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) snapshot_due: Option<Owner>,
     /// When everything is synced though nobody asked; `None` while all is.
     pub(crate) sync_at: Option<Mono>,
+    /// When it is looked for space again; `None` while nothing waits for it.
+    pub(crate) space_at: Option<Mono>,
 }
 
 impl Core {
@@ -112,6 +117,11 @@ impl Core {
             Some(sync_at) => Some(sync_at),
             None => Some(self.now.mono.plus(UNSYNCED_MAX)),
         };
+        self.space_at = match self.space_at {
+            _ if !self.storage.waits_for_space() => None,
+            Some(space_at) => Some(space_at),
+            None => Some(self.now.mono.plus(LOOK_FOR_SPACE_EVERY)),
+        };
         self.partitions.advance(progress, moved);
         let events = &mut self.events;
         for (log, watermark) in moved.iter() {
@@ -130,7 +140,7 @@ impl Core {
 
     /// When [`Core::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        Some(self.sync_at.map_or(self.next_upkeep, |sync_at| sync_at.min(self.next_upkeep)))
+        [Some(self.next_upkeep), self.sync_at, self.space_at].into_iter().flatten().min()
     }
 
     /// Time has passed.
@@ -139,6 +149,11 @@ impl Core {
         if self.sync_at.is_some_and(|sync_at| now.mono >= sync_at) {
             self.storage.request_sync();
             self.sync_at = Some(now.mono.plus(UNSYNCED_MAX));
+        }
+        if self.space_at.is_some_and(|space_at| now.mono >= space_at) {
+            self.storage.look_for_space();
+            let waits = self.storage.waits_for_space();
+            self.space_at = waits.then(|| now.mono.plus(LOOK_FOR_SPACE_EVERY));
         }
         if now.mono >= self.next_upkeep {
             self.next_upkeep = now.mono.plus(UPKEEP_EVERY);

@@ -96,6 +96,7 @@ fn core_of(
         next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),
         snapshot_due: None,
         sync_at: None,
+        space_at: None,
     })
 }
 

@@ -14,6 +14,7 @@ pub fn text(broker: &Broker, counters: &Counters) -> String {
     let mut page = Page::default();
     doors(&mut page, counters);
     journal(&mut page, broker);
+    space(&mut page, broker);
     storage(&mut page, broker);
     topics(&mut page, broker);
     groups(&mut page, broker);
@@ -89,6 +90,11 @@ fn journal(page: &mut Page, broker: &Broker) {
     page.sample("fourfold_journal_synced_turn", &[], progress.synced.0);
     page.metric("fourfold_journal_failed", "gauge", "1 when a write or sync has failed: no more is stored.");
     page.sample("fourfold_journal_failed", &[], u64::from(broker.failure().is_some()));
+}
+
+fn space(page: &mut Page, broker: &Broker) {
+    page.metric("fourfold_disk_full", "gauge", "1 while messages are refused for lack of space.");
+    page.sample("fourfold_disk_full", &[], u64::from(broker.full().is_some()));
 }
 
 fn topics(page: &mut Page, broker: &Broker) {

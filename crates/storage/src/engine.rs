@@ -123,10 +123,8 @@ impl Storage {
         if !batch.appends.is_empty() && !batch.uses_reserve {
             self.space.check(&*self.disk, self.writer.written_bytes)?;
         }
-        let full = |error: io::Error| {
-            tracing::warn!(%error, "no journal file can be made ready");
-            self.space.refuse(&*self.disk)
-        };
+        let file_bytes = self.options.journal_file_bytes;
+        let full = |why: io::Error| self.space.refuse(&*self.disk, file_bytes, &why);
         self.writer.make_room(bytes, &mut self.index, &mut self.tail).map_err(full)?;
         let file = self.writer.current_number();
         for (log, first) in batch.rolls {

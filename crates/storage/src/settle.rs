@@ -92,6 +92,19 @@ impl Storage {
         }
     }
 
+    /// Whether settling waits for space.
+    pub(crate) fn settling_waits(&self) -> bool {
+        self.settler.again_seq > self.writer.seq_next()
+    }
+
+    /// Settling need not wait any more.
+    pub(crate) fn settle_again(&mut self) {
+        if self.settling_waits() {
+            self.settler.again_seq = 0;
+            self.go_on_settling();
+        }
+    }
+
     /// Whether a sync is needed though nobody waits for it.
     pub(crate) fn settling_wants_sync(&self) -> bool {
         matches!(self.settler.stage, Stage::Waiting(..)) || !self.settler.doomed.is_empty()

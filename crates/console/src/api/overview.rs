@@ -9,7 +9,11 @@ use crate::metrics;
 
 pub fn health(call: &mut Call<'_>) -> Handled {
     let (status, body) = match call.broker.failure() {
-        None => (200, json!({ "status": "ok" })),
+        // Still well: reads, acks and deletes go on, and it heals alone.
+        None => match call.broker.full() {
+            None => (200, json!({ "status": "ok" })),
+            Some(why) => (200, json!({ "status": "ok", "full": why.to_string() })),
+        },
         Some(why) => (503, json!({ "status": "failed", "error": "unavailable", "reason": why.to_string() })),
     };
     after(Lsn::default(), status, &body)
