@@ -3,9 +3,17 @@
 //! The headline is CPU seconds of the broker process per million messages, since wall time on a shared machine says
 //! more about the neighbours. Every run's raw line is printed; `docs/benchmarks.md` keeps them.
 
+mod backlog;
+mod growth;
+mod idle;
 mod judge;
+mod load;
+mod measure;
 mod procfs;
 mod produce;
+mod read;
+mod restart;
+mod spread;
 mod startup;
 mod target;
 mod tools;
@@ -28,8 +36,22 @@ struct Cli {
 enum Row {
     /// P1: produce 100-byte records to 6 partitions, acks=1, linger 5 ms, no compression; Java and librdkafka clients.
     P1(produce::Args),
+    /// P2: produce 1 KiB records, acks=all, idempotent, with compressions; Java and librdkafka clients.
+    P2(produce::Args),
+    /// P3: catch up, warm and cold, and follow the tail with five groups.
+    P3(read::Args),
+    /// P4: one 1 KiB record a batch, dealt over ever more partitions, and a consumer of all.
+    P4(spread::Args),
     /// P12: from an empty folder to ready and to the first acknowledged record; memory and CPU when idle.
     P12(startup::Args),
+    /// P13: many queues and many connections that do nothing.
+    P13(idle::Args),
+    /// P14: killed with a long log, many queues and many unacknowledged messages: how long until it works again.
+    P14(restart::Args),
+    /// P15: what a message costs with more queues, more stored messages, more consumers.
+    P15(growth::Args),
+    /// Long backlogs in one queue and one topic.
+    Backlog(backlog::Args),
     /// The kill judge: kills the broker under load and reads back all that was acknowledged.
     Kill(kill::Args),
     /// The faults judge: every system call on the data folder fails once.
@@ -38,8 +60,15 @@ enum Row {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().row {
-        Row::P1(args) => produce::run(&args),
+        Row::P1(args) => produce::run(&args, produce::P1),
+        Row::P2(args) => produce::run(&args, produce::P2),
+        Row::P3(args) => read::run(&args),
+        Row::P4(args) => spread::run(&args),
         Row::P12(args) => startup::run(&args),
+        Row::P13(args) => idle::run(&args),
+        Row::P14(args) => restart::run(&args),
+        Row::P15(args) => growth::run(&args),
+        Row::Backlog(args) => backlog::run(&args),
         Row::Kill(args) => kill::run(&args),
         Row::Faults(args) => faults::run(&args),
     };

@@ -46,6 +46,14 @@ pub fn machine_busy_s() -> f64 {
     (fields.iter().take(8).sum::<f64>() - idle) / TICKS_PER_SECOND
 }
 
+/// CPU seconds of this process and its ended children.
+#[must_use]
+pub fn own_cpu_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,6 +43,16 @@ pub fn kafka_tools() -> Outcome<String> {
     Ok(format!("{}/*", libs.display()))
 }
 
+/// A call of one of Kafka's own tools.
+///
+/// # Errors
+/// As [`kafka_tools`].
+pub fn java(class: &str) -> Outcome<Command> {
+    let mut command = Command::new("java");
+    command.args(["-Xmx512m", "-cp", &kafka_tools()?, class]);
+    Ok(command)
+}
+
 /// A Python that has librdkafka's binding; made on the first call.
 ///
 /// # Errors

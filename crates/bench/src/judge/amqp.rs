@@ -15,6 +15,7 @@ const START: (u16, u16) = (10, 10);
 const TUNE: (u16, u16) = (10, 30);
 const CHANNEL_OPEN_OK: (u16, u16) = (20, 11);
 const DECLARE_OK: (u16, u16) = (50, 11);
+const DELETE_OK: (u16, u16) = (50, 41);
 const CONFIRM_OK: (u16, u16) = (85, 11);
 const QOS_OK: (u16, u16) = (60, 11);
 const CONSUME_OK: (u16, u16) = (60, 21);
@@ -94,6 +95,17 @@ impl Amqp {
         let name = fields.length::<1>()?;
         fields.bytes(name)?;
         fields.length::<4>()
+    }
+
+    /// Removes a queue.
+    pub(crate) fn delete(&mut self, queue: &str) -> Outcome<()> {
+        self.method(1, (50, 40), &Writer::default().u16(0).text8(queue).u8(0).0)?;
+        self.expect(1, DELETE_OK).map(drop)
+    }
+
+    /// The socket, once nothing is awaited any more; the handles of this connection are gone.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.write
     }
 
     /// Asks for confirms.

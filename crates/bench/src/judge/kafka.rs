@@ -30,7 +30,12 @@ impl Kafka {
         Ok(Kafka { stream: self.stream.try_clone().map_err(|e| e.to_string())?, asked: self.asked })
     }
 
-    fn send(&mut self, key: u16, version: u16, body: &[u8]) -> Outcome<()> {
+    /// The socket, to send prepared frames.
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    pub(crate) fn send(&mut self, key: u16, version: u16, body: &[u8]) -> Outcome<()> {
         self.asked += 1;
         let mut head = Writer::default();
         head.u16(key).u16(version).i32(self.asked).text16("judge");
@@ -40,7 +45,7 @@ impl Kafka {
     }
 
     /// The next answer, without its correlation id.
-    fn receive(&mut self) -> Outcome<Vec<u8>> {
+    pub(crate) fn receive(&mut self) -> Outcome<Vec<u8>> {
         let mut size = [0; 4];
         self.stream.read_exact(&mut size).map_err(broken)?;
         let mut frame = vec![0; u32::from_be_bytes(size) as usize];
@@ -138,7 +143,8 @@ impl Kafka {
         }
     }
 
-    fn fetch(&mut self, topic: &str, partition: i32, from: i64) -> Outcome<(i64, Vec<u8>)> {
+    /// The end of a partition, and whole batches from `from` on.
+    pub(crate) fn fetch(&mut self, topic: &str, partition: i32, from: i64) -> Outcome<(i64, Vec<u8>)> {
         let mut body = Writer::default();
         body.i32(-1).i32(0).i32(0).i32(FETCH_BYTES).u8(0).i32(0).i32(-1);
         body.i32(1).text16(topic).i32(1).i32(partition).i32(-1).u64(from as u64).u64(u64::MAX).i32(FETCH_BYTES);
@@ -170,7 +176,7 @@ impl Kafka {
 }
 
 /// A record batch (format 2) of `values` without keys.
-fn batch(values: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn batch(values: &[Vec<u8>]) -> Vec<u8> {
     let mut records = Writer::default();
     for (at, value) in values.iter().enumerate() {
         let mut record = Writer::default();

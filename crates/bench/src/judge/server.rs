@@ -85,6 +85,11 @@ impl Server {
         self.await_ready()
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub(crate) fn kill(&mut self) -> Outcome<()> {
         if let Some(status) = self.ended()? {

@@ -1,0 +1,213 @@
+//! P3: reading: a long catch-up, warm and cold, and the tail with several groups.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::{fs, thread};
+
+use crate::judge::kafka::Kafka;
+use crate::load::{fetch, produce};
+use crate::measure::{Figures, Meter};
+use crate::target::Target;
+use crate::{Outcome, parse_target, tools};
+
+const PARTITIONS: u32 = 6;
+const VALUE_BYTES: usize = 1024;
+/// Records of one batch: 16 KiB, as producers make them unless told otherwise.
+const BATCH_RECORDS: usize = 16;
+const GROUPS: u32 = 5;
+
+/// What P3 is told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A running broker, as NAME=HOST:PORT@PID.
+    #[arg(long = "broker", value_parser = parse_target, required = true)]
+    brokers: Vec<Target>,
+    /// Its data folder, as NAME=PATH: dropped from the page cache before the cold reading.
+    #[arg(long = "data", value_parser = parse_data)]
+    data: Vec<(String, PathBuf)>,
+    /// Gigabytes (10⁹) to read.
+    #[arg(long, default_value_t = 5)]
+    gigabytes: u64,
+    /// Records that the groups follow.
+    #[arg(long, default_value_t = 1_000_000)]
+    followed: u64,
+    /// Connections that read at once, each some of the partitions.
+    #[arg(long, default_value_t = 2)]
+    readers: u32,
+    /// Runs of each broker, in turn.
+    #[arg(long, default_value_t = 3)]
+    pairs: u32,
+}
+
+fn parse_data(text: &str) -> Outcome<(String, PathBuf)> {
+    let (name, path) = text.split_once('=').ok_or("NAME=PATH is wanted")?;
+    Ok((name.to_owned(), PathBuf::from(path)))
+}
+
+/// Runs all cases and prints the table.
+///
+/// # Errors
+/// When a broker refuses anything.
+pub fn run(args: &Args) -> Outcome<()> {
+    println!("case                       broker     pair       GB  CPU s/GB      MB/s  peak MiB  others' CPU");
+    let mut filled = Vec::new();
+    for broker in &args.brokers {
+        filled.push(fill(args, broker)?);
+    }
+    for pair in 1..=args.pairs {
+        for (broker, topic) in args.brokers.iter().zip(&filled) {
+            let show = |what: &str, (bytes, figures): (u64, Figures)| show(what, broker, pair, bytes, figures);
+            show("catch up, warm", catch_up(args, broker, topic)?);
+            if let Some((_, folder)) = args.data.iter().find(|(name, _)| *name == broker.name) {
+                evict(folder)?;
+                show("catch up, cold", catch_up(args, broker, topic)?);
+            }
+            show("catch up, Java", java(args, broker, topic)?);
+            show("tail, 5 raw readers", follow(args, broker, pair)?);
+            show("tail, 5 librdkafka groups", groups(args, broker, pair)?);
+        }
+    }
+    for (broker, topic) in args.brokers.iter().zip(&filled) {
+        Kafka::connect(&broker.address)?.delete(topic)?;
+    }
+    Ok(())
+}
+
+fn show(what: &str, broker: &Target, pair: u32, bytes: u64, figures: Figures) {
+    let gigabytes = bytes as f64 / 1e9;
+    println!(
+        "{what:<26} {:<10} {pair:>4} {gigabytes:>8.1} {:>9.3} {:>9.0} {:>9.1} {:>11.0}%",
+        broker.name,
+        figures.cpu_s / gigabytes,
+        gigabytes * 1e3 / figures.wall_s,
+        figures.peak_mib,
+        figures.others_share * 100.0
+    );
+}
+
+fn records(args: &Args) -> u64 {
+    let round = u64::from(PARTITIONS) * BATCH_RECORDS as u64 * 2;
+    args.gigabytes * 1_000_000_000 / VALUE_BYTES as u64 / round * round
+}
+
+fn producing(broker: &Target, topic: &str, records: u64) -> produce::Plan {
+    produce::Plan {
+        address: broker.address.clone(),
+        topic: topic.to_owned(),
+        partitions: PARTITIONS,
+        batches: records / BATCH_RECORDS as u64,
+        batch_records: BATCH_RECORDS,
+        value_bytes: VALUE_BYTES,
+        request_batches: PARTITIONS,
+        acks: 1,
+        connections: 1,
+        in_flight: 3,
+    }
+}
+
+fn fill(args: &Args, broker: &Target) -> Outcome<String> {
+    let topic = format!("p3-{}", std::process::id());
+    create(broker, &topic)?;
+    produce::run(&producing(broker, &topic, records(args)))?;
+    Ok(topic)
+}
+
+/// Makes a topic, and waits until all its partitions can be read.
+fn create(broker: &Target, topic: &str) -> Outcome<()> {
+    Kafka::connect(&broker.address)?.create(topic, PARTITIONS as i32)?;
+    let plan = fetch::Plan {
+        address: broker.address.clone(),
+        topic: topic.to_owned(),
+        partitions: 0..PARTITIONS,
+        records: 0,
+        bytes: Default::default(),
+    };
+    fetch::await_ready(&plan)
+}
+
+/// Reads `records` of the topic with several readers, each its partitions; answers the bytes.
+fn catch_up(args: &Args, broker: &Target, topic: &str) -> Outcome<(u64, Figures)> {
+    let each = PARTITIONS / args.readers.clamp(1, PARTITIONS);
+    let plan = |first: u32| fetch::Plan {
+        address: broker.address.clone(),
+        topic: topic.to_owned(),
+        partitions: first..first + each,
+        records: records(args) / u64::from(PARTITIONS) * u64::from(each),
+        bytes: Default::default(),
+    };
+    read(broker, (0..PARTITIONS).step_by(each as usize).map(plan).collect(), None)
+}
+
+/// Five readers of everything while it is produced.
+fn follow(args: &Args, broker: &Target, pair: u32) -> Outcome<(u64, Figures)> {
+    let topic = format!("p3-tail-{pair}-{}", std::process::id());
+    create(broker, &topic)?;
+    let producing = producing(broker, &topic, args.followed / 96 * 96);
+    let plan = |_| fetch::Plan {
+        address: broker.address.clone(),
+        topic: topic.clone(),
+        partitions: 0..PARTITIONS,
+        records: producing.batches / u64::from(PARTITIONS) * u64::from(PARTITIONS) * BATCH_RECORDS as u64,
+        bytes: Default::default(),
+    };
+    let done = read(broker, (0..GROUPS).map(plan).collect(), Some(producing.clone()))?;
+    Kafka::connect(&broker.address)?.delete(&topic)?;
+    Ok(done)
+}
+
+fn read(broker: &Target, plans: Vec<fetch::Plan>, writing: Option<produce::Plan>) -> Outcome<(u64, Figures)> {
+    let meter = Meter::start(broker.pid)?;
+    let reading: Vec<_> =
+        plans.iter().cloned().map(|plan| thread::spawn(move || fetch::run(&plan, &mut fetch::start(&plan)))).collect();
+    if let Some(plan) = writing {
+        produce::run(&plan)?;
+    }
+    for reader in reading {
+        reader.join().map_err(|_| "a reader panicked")??;
+    }
+    Ok((plans.iter().map(|plan| plan.bytes.load(Ordering::Relaxed)).sum(), meter.finish()?))
+}
+
+fn java(args: &Args, broker: &Target, topic: &str) -> Outcome<(u64, Figures)> {
+    let records = records(args).min(2_000_000);
+    let mut command = tools::java("org.apache.kafka.tools.ConsumerPerformance")?;
+    command.args(["--bootstrap-server", &broker.address, "--topic", topic, "--timeout", "60000"]);
+    command.args(["--num-records", &records.to_string(), "--group", &format!("{topic}-{}", std::process::id())]);
+    let meter = Meter::start(broker.pid)?;
+    tools::output(&mut command)?;
+    Ok((records * VALUE_BYTES as u64, meter.finish()?))
+}
+
+/// Five groups of an official client follow the producer.
+fn groups(args: &Args, broker: &Target, pair: u32) -> Outcome<(u64, Figures)> {
+    let topic = format!("p3-groups-{pair}-{}", std::process::id());
+    create(broker, &topic)?;
+    let records = args.followed / 96 * 96;
+    let producing = producing(broker, &topic, records);
+    let mut command = Command::new(tools::librdkafka_python()?);
+    command.args(["-c", include_str!("librdkafka_groups.py"), &broker.address, &topic, &GROUPS.to_string()]);
+    command.arg(records.to_string());
+    let meter = Meter::start(broker.pid)?;
+    let reading = thread::spawn(move || tools::output(&mut command));
+    produce::run(&producing)?;
+    reading.join().map_err(|_| "the readers panicked")??;
+    let figures = meter.finish()?;
+    Kafka::connect(&broker.address)?.delete(&topic)?;
+    Ok((records * VALUE_BYTES as u64 * u64::from(GROUPS), figures))
+}
+
+/// Drops every file below `folder` from the page cache, by way of `dd`.
+fn evict(folder: &Path) -> Outcome<()> {
+    for entry in fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            evict(&path)?;
+            continue;
+        }
+        let mut command = Command::new("dd");
+        command.arg(format!("if={}", path.display())).args(["iflag=nocache", "count=0", "status=none"]);
+        let _ = tools::output(&mut command); // a file that is gone by now needs no dropping
+    }
+    Ok(())
+}
