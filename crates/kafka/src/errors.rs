@@ -27,6 +27,7 @@ impl ErrorCode {
     pub const UNKNOWN_MEMBER_ID: ErrorCode = ErrorCode(25);
     pub const INVALID_SESSION_TIMEOUT: ErrorCode = ErrorCode(26);
     pub const REBALANCE_IN_PROGRESS: ErrorCode = ErrorCode(27);
+    pub const INVALID_TIMESTAMP: ErrorCode = ErrorCode(32);
     pub const UNSUPPORTED_VERSION: ErrorCode = ErrorCode(35);
     pub const TOPIC_ALREADY_EXISTS: ErrorCode = ErrorCode(36);
     pub const INVALID_PARTITIONS: ErrorCode = ErrorCode(37);

@@ -7,6 +7,7 @@ pub(crate) mod batch;
 mod codec;
 mod neutral;
 mod records;
+pub(crate) mod scan;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -182,7 +183,9 @@ fn write_header(header: &BatchHeader, batch: &mut [u8]) {
 
 /// Opens arbitrary bytes as record batches, for fuzzing: must neither panic nor take memory beyond its bound.
 pub fn fuzz_batch(bytes: &[u8]) {
-    let _ = batch::check_produced(bytes, usize::MAX);
+    if let Ok(header) = batch::check_produced(bytes, usize::MAX) {
+        let _ = scan::scan(bytes, &header, &mut Vec::new());
+    }
     let units = Bytes::copy_from_slice(bytes);
     let mut messages = Vec::new();
     let _ = RecordFormat.open(&units, Offset::ZERO, &mut |offset, message| {

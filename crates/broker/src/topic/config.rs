@@ -57,8 +57,20 @@ static SETTINGS: &[Setting] = &[
         rule: Rule::Range(0, i32::MAX as i64),
         doc: "The largest batch the topic takes, in bytes, as sent.",
     },
-    later("message.timestamp.after.max.ms", Long, NEVER, "How far a message's time may lie ahead of the clock."),
-    later("message.timestamp.before.max.ms", Long, NEVER, "How far a message's time may lie behind the clock."),
+    Setting {
+        name: "message.timestamp.after.max.ms",
+        kind: Long,
+        default: "3600000",
+        rule: Rule::Range(0, i64::MAX),
+        doc: "How far a message's time may lie ahead of the clock; a batch with one beyond it is refused.",
+    },
+    Setting {
+        name: "message.timestamp.before.max.ms",
+        kind: Long,
+        default: NEVER,
+        rule: Rule::Range(0, i64::MAX),
+        doc: "How far a message's time may lie behind the clock; a batch with one beyond it is refused.",
+    },
     Setting {
         name: "message.timestamp.type",
         kind: Text,
@@ -184,6 +196,8 @@ pub(crate) fn intake(config: &TopicConfig) -> Intake {
         batch_bytes_max: number(config, "max.message.bytes").try_into().unwrap_or(usize::MAX),
         has_append_time: value(config, "message.timestamp.type") == "LogAppendTime",
         insync_min: number(config, "min.insync.replicas").try_into().unwrap_or(1),
+        behind_ms_max: number(config, "message.timestamp.before.max.ms"),
+        ahead_ms_max: number(config, "message.timestamp.after.max.ms"),
     }
 }
 
@@ -287,6 +301,7 @@ mod tests {
     fn what_may_be_written_follows_the_settings() {
         let plain = intake(&TopicConfig::new());
         assert_eq!((plain.batch_bytes_max, plain.has_append_time, plain.insync_min), (1_048_588, false, 1));
+        assert_eq!((plain.behind_ms_max, plain.ahead_ms_max), (i64::MAX, 3_600_000));
         let set = [("max.message.bytes", "500"), ("message.timestamp.type", "LogAppendTime")];
         let set = intake(&set.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
         assert_eq!((set.batch_bytes_max, set.has_append_time), (500, true));

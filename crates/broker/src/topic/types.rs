@@ -44,6 +44,10 @@ pub struct Intake {
     pub has_append_time: bool,
     /// How many replicas must have a message before it is acknowledged to whoever waits for all.
     pub insync_min: u32,
+    /// How far a message's time may lie behind the clock, in milliseconds.
+    pub behind_ms_max: i64,
+    /// How far a message's time may lie ahead of the clock, in milliseconds.
+    pub ahead_ms_max: i64,
 }
 
 /// What becomes of one setting of a topic.

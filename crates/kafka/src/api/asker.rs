@@ -24,12 +24,21 @@ pub(crate) struct Asker {
     pub buffer: Vec<u8>,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
+    /// For records that are unpacked to be looked at.
+    pub unpacked: Vec<u8>,
 }
 
 impl Asker {
     /// A connection just accepted.
     pub fn new(peer: Peer, settings: Arc<Settings>) -> Asker {
-        Asker { peer, settings, calls: CallIds::default(), buffer: Vec::new(), scratch: Vec::new() }
+        Asker {
+            peer,
+            settings,
+            calls: CallIds::default(),
+            buffer: Vec::new(),
+            scratch: Vec::new(),
+            unpacked: Vec::new(),
+        }
     }
 
     /// A finished reply.

@@ -1,5 +1,5 @@
-//! Produce: record batches into partitions. Batches are checked as borrowed bytes and stored as they came; no record is
-//! looked at.
+//! Produce: record batches into partitions. Batches are checked as borrowed bytes and stored as they came, but for the
+//! times in their headers where those must be the broker's or are not true.
 
 use broker::partition::{AppendRequest, Appended, ProducerBatch};
 use broker::topic::Intake;
@@ -11,7 +11,8 @@ use super::{Asker, Row};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::format::RecordFormat;
-use crate::format::batch::{BatchError, BatchHeader, check_produced, set_append_time};
+use crate::format::batch::{BatchError, BatchHeader, TimeKind, check_produced, set_time};
+use crate::format::scan::{NO_TIME, Times, scan, visit_times};
 use crate::pending::{Answer, Gate};
 use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
 
@@ -74,8 +75,25 @@ messages! {
 /// Acks that mean "all".
 const ACKS_ALL: i16 = -1;
 
+/// Records of one batch that are told to be at fault at most, one by one.
+const RECORD_ERRORS_MAX: usize = 100;
+
+/// Bytes of unpacked records whose place is kept for the next batch.
+const UNPACKED_KEPT_MAX: usize = 1 << 20;
+
 /// Why one partition's records were not stored.
-type Refusal = (ErrorCode, Option<Text<'static>>);
+#[derive(Default)]
+struct Refusal {
+    code: ErrorCode,
+    text: Option<Text<'static>>,
+    records: Vec<RecordError<'static>>,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal { code, ..Refusal::default() }
+    }
+}
 
 /// What one request asks of all its partitions.
 #[derive(Clone, Copy)]
@@ -143,7 +161,7 @@ fn produce_topic<'a>(
     let produced = topic.partitions.iter().zip(logs).map(|(partition, log)| {
         let appended = match log {
             Some(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, intake)),
-            None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
+            None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into()),
         };
         match appended {
             Ok(appended) => {
@@ -156,9 +174,9 @@ fn produce_topic<'a>(
                     ..ProducedPartition::default()
                 }
             }
-            Err((code, message)) => {
+            Err(refusal) => {
                 outcome.failed = true;
-                refused(partition.index, code, message)
+                refused(partition.index, refusal)
             }
         }
     });
@@ -172,7 +190,7 @@ fn produce_partition(
     (terms, intake): (Terms, Intake),
 ) -> Result<Appended, Refusal> {
     if terms.waits_for_all && intake.insync_min > 1 {
-        return Err((ErrorCode::NOT_ENOUGH_REPLICAS, None));
+        return Err(ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
     let header = check_produced(records, intake.batch_bytes_max).map_err(refusal_of)?;
     if terms.is_transactional {
@@ -180,16 +198,29 @@ fn produce_partition(
     }
     // Consumers of those versions do not know zstd (KIP-110).
     if header.codec() == 4 && !terms.allows_zstd {
-        return Err((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, None));
+        return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE.into());
     }
-    let (units, time_max) = match intake.has_append_time {
-        true => {
+    let times = scan(records, &header, &mut asker.unpacked).map_err(refusal_of)?;
+    let (kind, time_max) = match intake.has_append_time {
+        true => (TimeKind::Append, cx.now.wall),
+        false => {
+            check_times(&header, times, (intake, cx.now.wall), records)?;
+            (TimeKind::Create, Wall(times.max))
+        }
+    };
+    if asker.unpacked.capacity() > UNPACKED_KEPT_MAX {
+        asker.unpacked = Vec::new();
+    }
+    // What the header says is what look-ups by time and retention go by.
+    let is_true = header.has_append_time() == intake.has_append_time && header.max_time == time_max.0;
+    let units = match is_true {
+        true => records,
+        false => {
             asker.scratch.clear();
             asker.scratch.extend_from_slice(records);
-            set_append_time(&mut asker.scratch, cx.now.wall.0);
-            (asker.scratch.as_slice(), cx.now.wall)
+            set_time(&mut asker.scratch, kind, time_max.0);
+            asker.scratch.as_slice()
         }
-        false => (records, Wall(header.max_time)),
     };
     let request = AppendRequest {
         log,
@@ -200,7 +231,37 @@ fn produce_partition(
         producer: producer_of(&header),
         policy: terms.policy,
     };
-    cx.broker.append(&request, cx.now).map_err(|error| (ErrorCode::from(&error), error_text(&error)))
+    cx.broker.append(&request, cx.now).map_err(|error| Refusal {
+        code: ErrorCode::from(&error),
+        text: error_text(&error),
+        records: Vec::new(),
+    })
+}
+
+/// Records whose time is too far from the clock for the topic; those without one are let through.
+fn check_times(
+    header: &BatchHeader,
+    times: Times,
+    (intake, now): (Intake, Wall),
+    records: &[u8],
+) -> Result<(), Refusal> {
+    let earliest = now.0.saturating_sub(intake.behind_ms_max);
+    let latest = now.0.saturating_add(intake.ahead_ms_max);
+    let is_wrong = |time: i64| time != NO_TIME && !(earliest..=latest).contains(&time);
+    if !is_wrong(times.min) && !is_wrong(times.max) {
+        return Ok(());
+    }
+    let mut wrong = Vec::new();
+    visit_times(records, header, &mut Vec::new(), |number, time| {
+        if is_wrong(time) && wrong.len() < RECORD_ERRORS_MAX {
+            let text =
+                format!("the record's time {time} lies outside {earliest}..={latest}, which the topic allows now");
+            wrong.push(RecordError { batch_index: number, message: Some(Text::Owned(text)) });
+        }
+    })
+    .map_err(refusal_of)?;
+    let text = "records carry times that lie too far from the clock (message.timestamp.before.max.ms, after.max.ms)";
+    Err(Refusal { code: ErrorCode::INVALID_TIMESTAMP, text: Some(Text::Borrowed(text)), records: wrong })
 }
 
 fn producer_of(header: &BatchHeader) -> Option<ProducerBatch> {
@@ -220,15 +281,22 @@ fn refusal_of(error: BatchError) -> Refusal {
         BatchError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
         BatchError::Transactional => ErrorCode::INVALID_TXN_STATE,
     };
-    (code, error_text(&error))
+    Refusal { code, text: error_text(&error), records: Vec::new() }
 }
 
-fn refused(index: i32, code: ErrorCode, error_message: Option<Text<'static>>) -> ProducedPartition<'static> {
-    ProducedPartition { index, error_code: code.0, base_offset: -1, error_message, ..ProducedPartition::default() }
+fn refused(index: i32, refusal: Refusal) -> ProducedPartition<'static> {
+    ProducedPartition {
+        index,
+        error_code: refusal.code.0,
+        base_offset: -1,
+        record_errors: refusal.records,
+        error_message: refusal.text,
+        ..ProducedPartition::default()
+    }
 }
 
 fn refuse_all(topic: &ProduceTopic<'_>, code: ErrorCode) -> Vec<ProducedPartition<'static>> {
-    topic.partitions.iter().map(|partition| refused(partition.index, code, None)).collect()
+    topic.partitions.iter().map(|partition| refused(partition.index, code.into())).collect()
 }
 
 /// The journal failed before the records were safe.
@@ -236,7 +304,7 @@ fn fail(to: ReplyTo, frame: &[u8]) -> Option<Sink> {
     let mut response: ProduceResponse<'_> = to.decode(frame)?;
     for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
         if partition.error_code == ErrorCode::NONE.0 {
-            *partition = refused(partition.index, ErrorCode::KAFKA_STORAGE_ERROR, None);
+            *partition = refused(partition.index, ErrorCode::KAFKA_STORAGE_ERROR.into());
         }
     }
     Some(to.encode(&response, Vec::new()))

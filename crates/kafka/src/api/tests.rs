@@ -7,6 +7,7 @@ mod produce_fetch;
 mod records;
 mod rig;
 mod session;
+mod times;
 mod topics;
 
 use bytes::{Bytes, BytesMut};

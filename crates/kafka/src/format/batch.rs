@@ -1,5 +1,4 @@
-//! The header of a record batch of format 2 (61 bytes): read, checked, stamped. Of the records nothing is looked at but
-//! the lengths of uncompressed ones.
+//! The header of a record batch of format 2 (61 bytes): read, checked, stamped. The records are not looked at here.
 
 use std::fmt;
 
@@ -131,8 +130,8 @@ impl BatchHeader {
     }
 }
 
-/// Checks what a producer sent for one partition: one whole batch, as a client may write it. Uncompressed records must
-/// be as many as the header says, or a header alone could take 2³¹−1 offsets; packed ones are not unpacked.
+/// Checks what a producer sent for one partition: one whole batch, as a client may write it. The records are looked at
+/// by [`super::scan`].
 pub(crate) fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHeader, BatchError> {
     let mut reader = ByteReader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else {
@@ -156,23 +155,7 @@ pub(crate) fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHead
     if crc32c(&bytes[ATTRIBUTES_AT..]) != header.crc {
         return Err(BatchError::Corrupt("its checksum does not match"));
     }
-    if header.codec() == 0 && !has_records(&bytes[HEADER_BYTES..], header.count) {
-        return Err(BatchError::Invalid("the records do not fill the batch as its record count says"));
-    }
     Ok(header)
-}
-
-/// `count` records lie back to back in `bytes`, by their lengths. Ends at the first that does not fit, so its work is
-/// bounded by the bytes, not by the count.
-fn has_records(bytes: &[u8], count: i32) -> bool {
-    let mut reader = ByteReader::new(bytes);
-    for _ in 0..count {
-        let length = reader.varint().ok().and_then(|length| usize::try_from(length).ok());
-        if length.filter(|&length| length > 0).and_then(|length| reader.take(length).ok()).is_none() {
-            return false;
-        }
-    }
-    reader.left() == 0
 }
 
 fn check_claims(header: &BatchHeader) -> Result<(), BatchError> {
@@ -238,14 +221,27 @@ pub(crate) fn rebase(units: &mut [u8], first: Offset) {
     }
 }
 
-/// Gives all records of one batch the time of their append, and the batch a new sum.
-pub(crate) fn set_append_time(batch: &mut [u8], time: i64) {
+/// Whose time the records of a batch carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TimeKind {
+    /// Each its own, as its producer gave it.
+    Create,
+    /// All the batch's latest: that of their append.
+    Append,
+}
+
+/// Says in the header of one batch whose time its records carry and which is the latest, and gives it a new sum.
+pub(crate) fn set_time(batch: &mut [u8], kind: TimeKind, max_time: i64) {
     if batch.len() < HEADER_BYTES {
         return;
     }
-    let attributes = i16::from_be_bytes([batch[ATTRIBUTES_AT], batch[ATTRIBUTES_AT + 1]]) | APPEND_TIME_BIT;
+    let attributes = i16::from_be_bytes([batch[ATTRIBUTES_AT], batch[ATTRIBUTES_AT + 1]]);
+    let attributes = match kind {
+        TimeKind::Create => attributes & !APPEND_TIME_BIT,
+        TimeKind::Append => attributes | APPEND_TIME_BIT,
+    };
     batch[ATTRIBUTES_AT..ATTRIBUTES_AT + 2].copy_from_slice(&attributes.to_be_bytes());
-    batch[MAX_TIME_AT..MAX_TIME_AT + 8].copy_from_slice(&time.to_be_bytes());
+    batch[MAX_TIME_AT..MAX_TIME_AT + 8].copy_from_slice(&max_time.to_be_bytes());
     seal(batch);
 }
 

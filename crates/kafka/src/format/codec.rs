@@ -13,45 +13,52 @@ const XERIAL_HEADER_BYTES: usize = 16;
 
 /// Unpacks `packed` by codec number (1 gzip, 2 snappy, 3 lz4, 4 zstd).
 pub(crate) fn unpack(codec: i16, packed: &[u8], bytes_max: usize) -> Result<Vec<u8>, FormatError> {
+    let mut unpacked = Vec::new();
+    unpack_into(codec, packed, bytes_max, &mut unpacked)?;
+    Ok(unpacked)
+}
+
+/// The same, behind what `out` holds.
+pub(crate) fn unpack_into(codec: i16, packed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), FormatError> {
     match codec {
-        1 => read_all(flate2::read::MultiGzDecoder::new(packed), bytes_max, "gzip data"),
-        2 => unpack_snappy(packed, bytes_max),
-        3 => read_all(lz4_flex::frame::FrameDecoder::new(packed), bytes_max, "lz4 frames"),
+        1 => read_all(flate2::read::MultiGzDecoder::new(packed), bytes_max, "gzip data", out),
+        2 => unpack_snappy(packed, bytes_max, out),
+        3 => read_all(lz4_flex::frame::FrameDecoder::new(packed), bytes_max, "lz4 frames", out),
         4 => {
-            let decoder = zstd::stream::read::Decoder::new(packed).map_err(|_| FormatError::Malformed("zstd data"))?;
-            read_all(decoder, bytes_max, "zstd data")
+            let decoder = zstd::stream::read::Decoder::with_buffer(packed);
+            read_all(decoder.map_err(|_| FormatError::Malformed("zstd data"))?, bytes_max, "zstd data", out)
         }
         _ => Err(FormatError::Malformed("a known compression codec")),
     }
 }
 
-fn read_all(reader: impl Read, bytes_max: usize, what: &'static str) -> Result<Vec<u8>, FormatError> {
-    let mut unpacked = Vec::new();
+fn read_all(reader: impl Read, bytes_max: usize, what: &'static str, out: &mut Vec<u8>) -> Result<(), FormatError> {
+    let before = out.len();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-    reader.take(limit).read_to_end(&mut unpacked).map_err(|_| FormatError::Malformed(what))?;
-    if unpacked.len() > bytes_max {
+    reader.take(limit).read_to_end(out).map_err(|_| FormatError::Malformed(what))?;
+    if out.len() - before > bytes_max {
         return Err(FormatError::TooLarge { limit: bytes_max });
     }
-    Ok(unpacked)
+    Ok(())
 }
 
-fn unpack_snappy(packed: &[u8], bytes_max: usize) -> Result<Vec<u8>, FormatError> {
-    let mut unpacked = Vec::new();
+fn unpack_snappy(packed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), FormatError> {
+    let end_max = out.len().saturating_add(bytes_max);
+    let limit = FormatError::TooLarge { limit: bytes_max };
     if !packed.starts_with(XERIAL_MARK) {
-        append_block(packed, bytes_max, &mut unpacked)?;
-        return Ok(unpacked);
+        return append_block(packed, end_max, &limit, out);
     }
     let mut rest = packed.get(XERIAL_HEADER_BYTES..).ok_or(FormatError::Malformed("snappy framing"))?;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         let (block, after) = after.split_at_checked(length).ok_or(FormatError::Malformed("snappy framing"))?;
-        append_block(block, bytes_max, &mut unpacked)?;
+        append_block(block, end_max, &limit, out)?;
         rest = after;
     }
-    if rest.is_empty() { Ok(unpacked) } else { Err(FormatError::Malformed("snappy framing")) }
+    if rest.is_empty() { Ok(()) } else { Err(FormatError::Malformed("snappy framing")) }
 }
 
-fn append_block(block: &[u8], bytes_max: usize, unpacked: &mut Vec<u8>) -> Result<(), FormatError> {
+fn append_block(block: &[u8], end_max: usize, limit: &FormatError, unpacked: &mut Vec<u8>) -> Result<(), FormatError> {
     const WHAT: FormatError = FormatError::Malformed("a snappy block");
     let bytes = snap::raw::decompress_len(block).map_err(|_| WHAT)?;
     // A snappy block packs at most about 21 to 1 (a copy of 64 bytes takes 3); more is a lie, not to be reserved for.
@@ -60,8 +67,8 @@ fn append_block(block: &[u8], bytes_max: usize, unpacked: &mut Vec<u8>) -> Resul
     }
     let start = unpacked.len();
     let end = start.saturating_add(bytes);
-    if end > bytes_max {
-        return Err(FormatError::TooLarge { limit: bytes_max });
+    if end > end_max {
+        return Err(limit.clone());
     }
     unpacked.resize(end, 0);
     let written = snap::raw::Decoder::new().decompress(block, &mut unpacked[start..]).map_err(|_| WHAT)?;

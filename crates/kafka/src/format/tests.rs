@@ -9,7 +9,8 @@ use kafka_protocol::records as theirs;
 use model::{Format, FormatError, Header, HeaderValue, Message, Name, Offset, Stamp, Wall};
 use proptest::prelude::*;
 
-use super::batch::{BatchError, BatchHeader, check_produced, set_append_time};
+use super::batch::{BatchError, BatchHeader, TimeKind, set_time};
+use super::scan::{Times, scan};
 use super::*;
 
 /// A batch as a client makes it: `count` records, times 1000, 1001 …
@@ -47,6 +48,13 @@ const CODECS: [theirs::Compression; 5] = [
     theirs::Compression::Lz4,
     theirs::Compression::Zstd,
 ];
+
+/// All that is checked before a batch is stored.
+fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHeader, BatchError> {
+    let header = batch::check_produced(bytes, bytes_max)?;
+    scan(bytes, &header, &mut Vec::new())?;
+    Ok(header)
+}
 
 fn open(units: &[u8], base: u64) -> Result<Vec<(u64, Message)>, FormatError> {
     let mut all = Vec::new();
@@ -134,10 +142,89 @@ fn what_a_client_may_not_send_is_refused_by_name() {
 #[test]
 fn an_append_time_changes_all_times_and_keeps_the_sum_right() {
     let mut batch = client_batch(3, CODECS[1]);
-    set_append_time(&mut batch, 5000);
+    set_time(&mut batch, TimeKind::Append, 5000);
     let header = check_produced(&batch, 1 << 20).unwrap();
     assert!(header.has_append_time());
     assert!(open(&batch, 0).unwrap().iter().all(|(_, message)| message.created == Some(Wall(5000))));
+    set_time(&mut batch, TimeKind::Create, 1002);
+    assert_eq!(batch, client_batch(3, CODECS[1]));
+}
+
+/// A batch of `count` and `last_delta` as claimed over these records, packed by `codec`.
+fn claimed(records: &[u8], (count, last_delta): (i32, i32), codec: usize) -> Vec<u8> {
+    use std::io::Write as _;
+    let packed = match codec {
+        0 => records.to_vec(),
+        1 => {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            gzip.write_all(records).unwrap();
+            gzip.finish().unwrap()
+        }
+        2 => snap::raw::Encoder::new().compress_vec(records).unwrap(),
+        3 => {
+            let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+            lz4.write_all(records).unwrap();
+            lz4.finish().unwrap()
+        }
+        _ => zstd::encode_all(records, 1).unwrap(),
+    };
+    let mut batch = client_batch(1, CODECS[0])[..HEADER_BYTES].to_vec();
+    batch.extend_from_slice(&packed);
+    let length = (batch.len() - 12) as u32;
+    batch[8..12].copy_from_slice(&length.to_be_bytes());
+    batch[22] = codec as u8;
+    batch[23..27].copy_from_slice(&last_delta.to_be_bytes());
+    batch[57..61].copy_from_slice(&count.to_be_bytes());
+    batch::seal(&mut batch);
+    batch
+}
+
+/// A record of number and time, one byte of value and no headers.
+fn small_record(number: i32, time_delta: i64) -> Vec<u8> {
+    let record = NewRecord { time_delta, offset_delta: number, key: None, value: Some(b"v"), headers: &[] };
+    let mut out = Vec::new();
+    write_record(&record, &mut Vec::new(), &mut out);
+    out
+}
+
+#[test]
+fn what_records_are_not_as_their_header_says_is_refused_in_every_codec() {
+    let three = [small_record(0, 0), small_record(1, 9), small_record(2, -4)].concat();
+    let behind = [three.clone(), vec![0]].concat();
+    let misnumbered = [small_record(0, 0), small_record(5, 0), small_record(2, 0)].concat();
+    let cut = &three[..three.len() - 1];
+    for codec in 0..5 {
+        let good = claimed(&three, (3, 2), codec);
+        let header = batch::check_produced(&good, 1 << 20).unwrap();
+        assert_eq!(scan(&good, &header, &mut Vec::new()), Ok(Times { min: 996, max: 1009 }), "codec {codec}");
+        for (records, claims) in [
+            (three.as_slice(), (i32::MAX, i32::MAX - 1)),
+            (&three, (4, 3)),
+            (&three, (2, 1)),
+            (&three, (3, 9)),
+            (&behind, (3, 2)),
+            (&misnumbered, (3, 2)),
+            (cut, (3, 2)),
+            (&[], (1, 0)),
+        ] {
+            let refused = check_produced(&claimed(records, claims, codec), 1 << 20);
+            assert!(matches!(refused, Err(BatchError::Invalid(_))), "codec {codec}, {claims:?}: {refused:?}");
+        }
+        if codec > 0 {
+            let mut stuffed = small_record(0, 0);
+            stuffed.push(7);
+            stuffed[0] += 2; // one byte longer
+            let refused = check_produced(&claimed(&stuffed, (1, 0), codec), 1 << 20);
+            assert!(matches!(refused, Err(BatchError::Invalid(_))), "codec {codec}: a record with bytes left over");
+            let mut garbage = claimed(&[], (3, 2), 0);
+            garbage.extend_from_slice(b"no such data");
+            let length = (garbage.len() - 12) as u32;
+            garbage[8..12].copy_from_slice(&length.to_be_bytes());
+            garbage[22] = codec as u8;
+            batch::seal(&mut garbage);
+            assert!(matches!(check_produced(&garbage, 1 << 20), Err(BatchError::Invalid(_))), "codec {codec}");
+        }
+    }
 }
 
 #[test]
