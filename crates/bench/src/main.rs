@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::judge::{faults, kill};
+use crate::judge::{faults, full_disk, kill};
 use crate::target::Target;
 
 #[derive(Parser)]
@@ -56,6 +56,8 @@ enum Row {
     Kill(kill::Args),
     /// The faults judge: every system call on the data folder fails once.
     Faults(faults::Args),
+    /// The full disk judge: a small volume is filled, freed and filled again. Needs root, to mount it.
+    FullDisk(full_disk::Args),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Row::Backlog(args) => backlog::run(&args),
         Row::Kill(args) => kill::run(&args),
         Row::Faults(args) => faults::run(&args),
+        Row::FullDisk(args) => full_disk::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,14 +3,15 @@
 use crate::args::Args;
 use crate::shell::{self, root, say};
 
-const NAMES: &str = "kill, power, faults";
+const NAMES: &str = "kill, power, faults, full-disk";
 
 /// Runs the judge that the first word names.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
         Some("kill") => kill(&words[1..]),
         Some("power") => power(&words[1..]),
-        Some("faults") => faults(&words[1..]),
+        Some("faults") => bench("faults", &["--step", "--only", "--at", "--report"], &words[1..]),
+        Some("full-disk") => bench("full-disk", &["--report"], &words[1..]),
         Some(other) => Err(format!("there is no judge '{other}'; there are: {NAMES}")),
         None => Err(format!("which judge? there are: {NAMES}")),
     }
@@ -46,17 +47,17 @@ fn power(words: &[String]) -> Result<(), String> {
     shell::run(command)
 }
 
-/// Every system call on the data folder fails once.
-fn faults(words: &[String]) -> Result<(), String> {
-    let args = Args::parse(words, &["--step", "--only", "--at", "--report"], &[])?;
+/// A judge of the real binary that takes its options as they come.
+fn bench(name: &str, options: &[&str], words: &[String]) -> Result<(), String> {
+    let args = Args::parse(words, options, &[])?;
     say("building fourfold and its judge");
     let folder = shell::build(&["server", "bench"])?;
-    say("failing each call of a scripted run");
+    say(&format!("the judge {name}"));
     let mut command = std::process::Command::new(folder.join("bench"));
-    command.current_dir(root()).arg("faults").arg("--bin").arg(folder.join("fourfold"));
-    for name in ["--step", "--only", "--at", "--report"] {
-        if let Some(value) = args.all(name).last() {
-            command.args([name, value]);
+    command.current_dir(root()).arg(name).arg("--bin").arg(folder.join("fourfold"));
+    for option in options {
+        if let Some(value) = args.all(option).last() {
+            command.args([option, value]);
         }
     }
     shell::run(command)

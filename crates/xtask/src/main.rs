@@ -30,6 +30,7 @@ cargo xtask COMMAND
                                  cuts the power of simulated servers, one seed each
   judge faults [--step N] [--only eio|enospc|short|eintr] [--at N]
                                  fails every system call of a scripted run on the data folder once, in each way
+  judge full-disk                fills a small volume, frees it, fills it again; needs root, to mount it
   bench [ARGUMENTS]              load generators against a broker of its own; see cargo xtask bench --help
 ";
 

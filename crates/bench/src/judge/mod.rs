@@ -4,6 +4,7 @@
 pub(crate) mod amqp;
 pub(crate) mod books;
 pub(crate) mod faults;
+pub(crate) mod full_disk;
 pub(crate) mod kafka;
 pub(crate) mod kill;
 pub(crate) mod server;

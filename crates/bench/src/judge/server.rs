@@ -35,6 +35,12 @@ impl Launch {
         self
     }
 
+    /// With its data in another folder.
+    pub(crate) fn data(mut self, data: &Path) -> Launch {
+        data.clone_into(&mut self.data);
+        self
+    }
+
     /// With these variables in its environment.
     pub(crate) fn environment(mut self, variables: &[(&str, String)]) -> Launch {
         self.environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
