@@ -8,6 +8,7 @@ use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncP
 
 use crate::core::Core;
 use crate::group::{Coordinator, GroupOptions, LedgerCodec};
+use crate::partition::UpkeepOptions;
 use crate::queue::Queues;
 use crate::{BrokerError, Event, Job, JobDone, SessionId, state};
 
@@ -23,6 +24,8 @@ pub struct Options {
     pub exchanges: Vec<crate::routing::ExchangeSpec>,
     /// Consumer groups.
     pub groups: GroupOptions,
+    /// What is done to logs without anybody asking.
+    pub upkeep: UpkeepOptions,
 }
 
 /// One shard: the core on one journal. All calls are made from its data thread.
@@ -113,6 +116,11 @@ impl Broker {
     /// Time has passed: session time-outs, rebalances.
     pub fn tick(&mut self, now: Now) {
         self.core.tick(now);
+        if now.mono >= self.core.sweep.deadline() {
+            for (log, start) in self.core.sweep() {
+                self.queues.start_moved(log, start);
+            }
+        }
         self.groups.tick(&mut self.core, now);
         self.queues.tick(&mut self.core, now);
     }
@@ -157,7 +165,6 @@ impl Broker {
         self.core.now = now;
         self.core.partitions.session_closed(session);
         self.groups.session_closed(&mut self.core, session, now);
-        self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
     }
 

@@ -12,7 +12,7 @@ use crate::catalog::CatalogStore;
 use crate::events::Events;
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
-use crate::partition::{Partitions, Producers};
+use crate::partition::{Partitions, Producers, Sweep};
 use crate::topic::Topics;
 use crate::user::Users;
 use crate::{BrokerError, Event, state};
@@ -61,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) next_upkeep: Mono,
     /// An owner whose snapshot could not be stored: storage does not ask twice.
     pub(crate) snapshot_due: Option<Owner>,
+    /// Retention.
+    pub(crate) sweep: Sweep,
     /// When everything is synced though nobody asked; `None` while all is.
     pub(crate) sync_at: Option<Mono>,
     /// When it is looked for space again; `None` while nothing waits for it.
@@ -68,13 +70,18 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Commits `batch`; the watermarks of the logs it appends to will follow by `policy`.
+    /// Commits `batch`, which has no rolls of its own if it appends: those due come with it. The watermarks of the logs
+    /// it appends to will follow by `policy`.
     pub(crate) fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
         let Batch { rolls, appends, trims, drops, state, uses_reserve: _ } = batch;
         if rolls.is_empty() && appends.is_empty() && trims.is_empty() && drops.is_empty() && state.is_empty() {
             return Ok(Lsn::default()); // a turn in which nothing is written would never be synced
         }
-        let lsn = self.storage.commit(batch, policy)?;
+        let due = if appends.is_empty() { Vec::new() } else { self.rolls_before(appends) };
+        let lsn = match due.is_empty() {
+            true => self.storage.commit(batch, policy)?,
+            false => self.storage.commit(&Batch { rolls: &due, ..*batch }, policy)?,
+        };
         for append in batch.appends {
             for target in append.targets {
                 let end = target.first.plus(u64::from(append.last_delta) + 1);
@@ -140,7 +147,8 @@ impl Core {
 
     /// When [`Core::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        [Some(self.next_upkeep), self.sync_at, self.space_at].into_iter().flatten().min()
+        let upkeep = [Some(self.next_upkeep), Some(self.sweep.deadline()), self.sync_at, self.space_at];
+        upkeep.into_iter().flatten().min()
     }
 
     /// Time has passed.

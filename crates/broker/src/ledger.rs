@@ -241,7 +241,9 @@ impl Core {
 
     fn make_ledger_topic(&mut self) -> Result<(), BrokerError> {
         let (tenant, name) = (Name::fixed(DEFAULT_TENANT), Name::fixed(LEDGER_TOPIC));
-        let (info, _) = self.make_topic(&tenant, &name, LEDGER_PARTITIONS, Default::default(), true)?;
+        let config = [("cleanup.policy", "compact"), ("segment.bytes", "104857600")];
+        let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let (info, _) = self.make_topic(&tenant, &name, LEDGER_PARTITIONS, config, true)?;
         self.ledger.set_logs(&info.partitions);
         Ok(())
     }

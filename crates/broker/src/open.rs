@@ -15,7 +15,7 @@ use crate::events::Events;
 use crate::group::{Coordinator, LedgerCodec};
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
-use crate::partition::{Partitions, Producers};
+use crate::partition::{Partitions, Producers, Sweep, UpkeepOptions};
 use crate::queue::Queues;
 use crate::topic::{LogSettings, Topics, topic_info};
 use crate::user::Users;
@@ -38,7 +38,7 @@ pub(crate) fn open(
         tracing::error!(%file, at, bytes, logs = ?damage.logs, "damaged bytes: these ranges are off line");
     }
     let mut records: Records = recovered.state.iter().cloned().collect();
-    let mut core = core_of(storage, &recovered, &mut records, formats, codec, now)?;
+    let mut core = core_of((storage, &recovered), &mut records, (formats, codec), &options.upkeep, now)?;
     add_logs(&mut core, &recovered)?;
     recover_producers(&mut core, &mut records);
     core.expire_producers();
@@ -60,11 +60,10 @@ pub(crate) fn open(
 }
 
 fn core_of(
-    storage: Storage,
-    recovered: &Recovered,
+    (storage, recovered): (Storage, &Recovered),
     records: &mut Records,
-    formats: Formats,
-    codec: Box<dyn LedgerCodec>,
+    (formats, codec): (Formats, Box<dyn LedgerCodec>),
+    upkeep: &UpkeepOptions,
     now: Now,
 ) -> Result<Core, BrokerError> {
     let mut of = |kind, id| records.remove(&Owner { kind, id }).unwrap_or_default();
@@ -95,6 +94,7 @@ fn core_of(
         scratch: Vec::new(),
         next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),
         snapshot_due: None,
+        sweep: Sweep::new(upkeep.retention_check, now.mono),
         sync_at: None,
         space_at: None,
     })
@@ -106,7 +106,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
     let end = |log: LogId| ends.get(&log).copied().unwrap_or_default();
     let catalog = core.catalog.get();
     for topic in catalog.topics.values() {
-        let settings = Arc::new(LogSettings::of_topic(&topic.config));
+        let settings = Arc::new(LogSettings::of_topic(topic));
         let info = topic_info(topic)?;
         for log in &info.partitions {
             core.partitions.add(*log, end(*log), Arc::clone(&settings));

@@ -48,7 +48,7 @@ fn direct_routes_by_key_and_fanout_to_all_each_queue_once() {
     }
     rig.bind("d", "q1", "k");
     assert_eq!(rig.publish("d", "k", "a").unwrap().queues, 1);
-    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, stored: false, lsn: Lsn(0) });
+    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, lsn: Lsn(0) });
     assert_eq!(rig.publish("f", "whatever", "c").unwrap().queues, 2);
     assert_eq!(rig.publish("", "q2", "e").unwrap().queues, 1);
     assert_eq!(rig.publish("", "nosuch", "x").unwrap().queues, 0);
@@ -284,6 +284,25 @@ fn a_queue_over_a_trimmed_topic_passes_over_what_is_gone_even_if_it_was_read_ahe
     assert_eq!(rig.broker.trim(log, None, rig.now).unwrap().0, Offset(5));
     rig.settle_down();
     assert_eq!(rig.power_cut(3).broker.bounds(log).unwrap().start, Offset(5));
+}
+
+#[test]
+fn retention_wins_over_a_queue_and_what_it_passed_over_is_counted() {
+    let mut rig = Rig::new();
+    let log = topic(&mut rig, "t", 1)[0];
+    append(&mut rig, log, &["a", "b", "c"]);
+    rig.declare(&over("t", "q")).unwrap();
+    rig.settle_down();
+    assert_eq!((rig.depth("q"), rig.broker.passed_over()), ((3, 0), 0));
+    let weeks = std::time::Duration::from_secs(14 * 86_400);
+    rig.now.mono = rig.now.mono.plus(weeks);
+    rig.now.wall.0 += weeks.as_millis() as i64;
+    rig.broker.tick(rig.now);
+    rig.settle_down();
+    assert_eq!((rig.depth("q"), rig.broker.passed_over()), ((0, 0), 3));
+    append(&mut rig, log, &["d"]);
+    rig.settle_down();
+    assert_eq!(rig.seen_all(2, "q"), [first("d")]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub fn text(broker: &Broker, counters: &Counters) -> String {
     let mut page = Page::default();
     doors(&mut page, counters);
     journal(&mut page, broker);
+    losses(&mut page, broker);
     space(&mut page, broker);
     storage(&mut page, broker);
     topics(&mut page, broker);
@@ -90,6 +91,12 @@ fn journal(page: &mut Page, broker: &Broker) {
     page.sample("fourfold_journal_synced_turn", &[], progress.synced.0);
     page.metric("fourfold_journal_failed", "gauge", "1 when a write or sync has failed: no more is stored.");
     page.sample("fourfold_journal_failed", &[], u64::from(broker.failure().is_some()));
+}
+
+fn losses(page: &mut Page, broker: &Broker) {
+    let name = "fourfold_queue_passed_over_total";
+    page.metric(name, "counter", "Messages of topics deleted before a queue over them had given them out.");
+    page.sample(name, &[], broker.passed_over());
 }
 
 fn space(page: &mut Page, broker: &Broker) {

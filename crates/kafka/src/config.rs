@@ -139,7 +139,7 @@ const LOG_DEFAULTS: &[(&str, &str, ValueKind, &str)] = &[
     ("log.cleaner.delete.retention.ms", "86400000", ValueKind::Long, "How long tombstones are kept."),
     ("log.message.timestamp.type", "CreateTime", ValueKind::Text, "Whose time messages carry."),
     ("log.retention.bytes", "-1", ValueKind::Long, "Bytes a partition keeps; -1: all."),
-    ("log.retention.ms", "-1", ValueKind::Long, "How long messages are kept; -1: for ever."),
+    ("log.retention.ms", "604800000", ValueKind::Long, "How long messages are kept; -1: for ever."),
     ("log.segment.bytes", "1073741824", ValueKind::Int, "How large a segment gets."),
     ("message.max.bytes", "1048588", ValueKind::Int, "Largest record batch."),
 ];

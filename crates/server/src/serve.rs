@@ -132,7 +132,8 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
     let disk = storage::RealDisk::new(&settings.data)
         .map_err(system(format!("making the data folder {}", settings.data.display())))?;
     let exchanges = tongues.iter().flat_map(|tongue| tongue.exchanges()).collect();
-    let options = broker::Options { storage: settings.storage.clone(), exchanges, groups: settings.groups.clone() };
+    let (storage, groups, upkeep) = (settings.storage.clone(), settings.groups.clone(), settings.upkeep.clone());
+    let options = broker::Options { storage, exchanges, groups, upkeep };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())
         .map_err(|why| ServeError::Data { data: settings.data.clone(), why })
 }

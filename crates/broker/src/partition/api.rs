@@ -2,6 +2,8 @@
 
 use model::{LogId, Now, Offset, Wall};
 
+use storage::LogSegment;
+
 use super::{AppendRequest, Appended, Bounds, Fetched, TimeAnswer, Watched};
 use crate::{Broker, BrokerError, CallId, Event, Lsn, SessionId};
 
@@ -31,6 +33,15 @@ impl Broker {
     /// [`BrokerError::UnknownPartition`].
     pub fn bounds(&self, log: LogId) -> Result<Bounds, BrokerError> {
         self.core.bounds(log)
+    }
+
+    /// The segments of a log, the oldest first: ranges of offsets that retention deletes and compaction rewrites whole.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownPartition`].
+    pub fn segments(&self, log: LogId) -> Result<Vec<LogSegment>, BrokerError> {
+        self.core.bounds(log)?;
+        Ok(self.core.storage.log_segments(log))
     }
 
     /// Reads a log up to its watermark. `call` is named by [`Event::Readable`] when the disk had to be waited for.

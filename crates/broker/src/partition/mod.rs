@@ -6,6 +6,8 @@ mod fetch;
 mod log;
 mod partitions;
 mod producers;
+mod retention;
+mod rolling;
 mod trim;
 mod types;
 mod watch;
@@ -13,4 +15,5 @@ mod watermark;
 
 pub(crate) use partitions::Partitions;
 pub(crate) use producers::Producers;
+pub(crate) use retention::Sweep;
 pub use types::*;

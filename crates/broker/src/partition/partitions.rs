@@ -45,6 +45,12 @@ impl Partitions {
         self.by_log.insert(log, partition);
     }
 
+    /// The logs of which `wanted` is true.
+    pub(crate) fn logs_with(&self, wanted: impl Fn(&LogSettings) -> bool) -> Vec<LogId> {
+        let of = |(log, partition): (&LogId, &Partition)| wanted(&partition.log.settings).then_some(*log);
+        self.by_log.iter().filter_map(of).collect()
+    }
+
     /// Forgets a log. Watches on it fire.
     pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
         if self.by_log.remove(&log).is_some() {

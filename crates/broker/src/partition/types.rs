@@ -1,7 +1,22 @@
 //! What is said to and heard of a partition.
 
+use std::time::Duration;
+
 use model::{Format, LogId, Offset, Wall};
 use storage::{Chunk, Lsn, SyncPolicy};
+
+/// What is done to logs without anybody asking.
+#[derive(Clone, Debug)]
+pub struct UpkeepOptions {
+    /// How often it is looked for what retention lets go of.
+    pub retention_check: Duration,
+}
+
+impl Default for UpkeepOptions {
+    fn default() -> UpkeepOptions {
+        UpkeepOptions { retention_check: Duration::from_secs(300) }
+    }
+}
 
 /// Units to append to one partition's log.
 #[derive(Clone, Copy)]

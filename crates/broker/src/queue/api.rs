@@ -6,6 +6,13 @@ use super::*;
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
 impl Broker {
+    /// Ready messages of topics that retention or a trim deleted before a queue over them had given them out; counted
+    /// since opening.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.queues.passed_over
+    }
+
     /// Declares a queue: makes it, or finds the one of that name. The session compares [`QueueInfo`] itself, for its
     /// own exact texts; this only makes or finds. A queue over a topic ([`QueueSpec::topic`]) begins at the topic's
     /// earliest message.

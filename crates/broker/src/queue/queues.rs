@@ -10,7 +10,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
-use crate::routing::{ExchangeSpec, Exchanges, Mailboxes};
+use crate::routing::{ExchangeSpec, Exchanges};
 use crate::{BrokerError, CallId, Event, SessionId, state};
 
 /// Bytes that all queues together keep read ahead between turns.
@@ -35,13 +35,14 @@ pub(crate) struct Queues {
     /// Bytes read ahead.
     pub(super) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
-    pub(crate) mailboxes: Mailboxes,
     /// Counts messages for topics that came without a key, for partitions in turn.
     pub(crate) spread: usize,
     /// Room for a publish's queues and targets and for a turn's records, kept from one to the next.
     pub(crate) found: Vec<u64>,
     pub(crate) targets: Vec<Target>,
     records: Vec<u8>,
+    /// Ready messages of topics that were deleted before a queue over them had given them out.
+    pub(crate) passed_over: u64,
 }
 
 impl Queues {
@@ -79,7 +80,9 @@ impl Queues {
             if let Some(queue) = self.by_id.get_mut(&id)
                 && let Some(track) = queue.track(log)
             {
+                let before = track.cursor.ready();
                 track.cursor.start_moved(start.0);
+                self.passed_over += before.saturating_sub(track.cursor.ready());
                 mark(queue, &mut self.marked);
             }
         }

@@ -32,6 +32,12 @@ const fn later(name: &'static str, kind: ConfigKind, default: &'static str, doc:
     Setting { name, kind, default, rule: Rule::DefaultOnly, doc }
 }
 
+/// A number that is not less than `from`.
+const fn least(name: &'static str, kind: ConfigKind, default: &'static str, from: i64, doc: &'static str) -> Setting {
+    let most = if matches!(kind, Int) { i32::MAX as i64 } else { i64::MAX };
+    Setting { name, kind, default, rule: Rule::Range(from, most), doc }
+}
+
 /// The largest batch a topic takes unless set otherwise.
 const MAX_MESSAGE_BYTES: &str = "1048588";
 
@@ -89,12 +95,12 @@ static SETTINGS: &[Setting] = &[
     },
     later("preallocate", Bool, "false", "Whether a segment's space is reserved ahead."),
     later("remote.storage.enable", Bool, "false", "Whether old messages move to remote storage."),
-    later("retention.bytes", Long, "-1", "How many bytes a partition keeps; -1: all. Nothing is deleted by size yet."),
-    later("retention.ms", Long, "-1", "How long messages are kept; -1: for ever. Nothing is deleted by age yet."),
-    later("segment.bytes", Int, "1073741824", "How large a segment gets."),
+    least("retention.bytes", Long, "-1", -1, "How many bytes a partition keeps, in whole segments; -1: all."),
+    least("retention.ms", Long, "604800000", -1, "How long messages are kept, in whole segments; -1: for ever."),
+    least("segment.bytes", Int, "1073741824", 14, "How large a segment gets."),
     later("segment.index.bytes", Int, "10485760", "How large a segment's index gets."),
-    later("segment.jitter.ms", Long, "0", "How much the rolling of segments is spread in time."),
-    later("segment.ms", Long, "604800000", "How long a segment stays the newest."),
+    least("segment.jitter.ms", Long, "0", 0, "By how much of segment.ms at most segments end earlier, each another."),
+    least("segment.ms", Long, "604800000", 1, "How long a segment stays the newest, by the time of its messages."),
     later("unclean.leader.election.enable", Bool, "false", "Whether a replica that lacks messages may lead."),
 ];
 
@@ -271,8 +277,6 @@ mod tests {
     #[test]
     fn what_is_not_honoured_is_refused_and_says_so() {
         let cases = [
-            ("retention.ms", "1000"),
-            ("retention.bytes", "1"),
             ("cleanup.policy", "compact"),
             ("cleanup.policy", "delete, compact"),
             ("compression.type", "lz4"),
@@ -287,6 +291,8 @@ mod tests {
     #[test]
     fn bad_values_and_unknown_names_are_refused() {
         assert!(set("retention.ms", "abc").unwrap_err().contains("a whole number of 64 bits"));
+        assert!(set("retention.ms", "-2").unwrap_err().contains("-1.."));
+        assert!(set("segment.bytes", "13").unwrap_err().contains("14..2147483647"));
         assert!(set("preallocate", "maybe").unwrap_err().contains("true or false"));
         assert!(set("max.message.bytes", "-1").unwrap_err().contains("0.."));
         assert!(set("min.insync.replicas", "0").is_err());

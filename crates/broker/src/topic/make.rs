@@ -70,7 +70,7 @@ impl Core {
         let (owner, title) = (tenant.to_string(), name.to_string());
         let topic = Topic { tenant: owner, name: title, id, partitions: made, config, internal };
         let info = topic_info(&topic)?;
-        let settings = Arc::new(LogSettings::of_topic(&topic.config));
+        let settings = Arc::new(LogSettings::of_topic(&topic));
         let lsn = self.run(&Command::CreateTopic(topic))?;
         for log in &info.partitions {
             self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
@@ -101,7 +101,7 @@ impl Core {
         let lsn =
             self.run(&Command::AlterTopic(TopicChange { tenant: key.0.clone(), name: key.1.clone(), set, unset }))?;
         let config = self.catalog.get().topics.get(&key).map(|topic| topic.config.clone()).unwrap_or_default();
-        let settings = Arc::new(LogSettings::of_topic(&config));
+        let settings = Arc::new(LogSettings::of_config(&config));
         let info = self.topics.get_mut(tenant, name).ok_or_else(missing)?;
         info.intake = config::intake(&config);
         for log in &info.partitions {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cluster::meta::TopicConfig;
+use cluster::meta::{Topic, TopicConfig};
 
 use super::config;
 
@@ -54,8 +54,14 @@ pub(crate) struct Compaction {
 }
 
 impl LogSettings {
-    /// Those of a topic that has `config` set. What was checked when it was set is not doubted.
-    pub(crate) fn of_topic(config: &TopicConfig) -> LogSettings {
+    /// Those of a topic. The broker's own are never deleted from, also those made before they said so.
+    pub(crate) fn of_topic(topic: &Topic) -> LogSettings {
+        let settings = LogSettings::of_config(&topic.config);
+        if topic.internal { LogSettings { retention: None, ..settings } } else { settings }
+    }
+
+    /// Those of a user's topic that has `config` set. What was checked when it was set is not doubted.
+    pub(crate) fn of_config(config: &TopicConfig) -> LogSettings {
         let number = |name| config::value(config, name).parse::<i64>().unwrap_or(i64::MAX);
         let policy = config::value(config, "cleanup.policy");
         let has = |word| policy.split(',').any(|policy| policy == word);
@@ -95,13 +101,13 @@ mod tests {
 
     #[test]
     fn settings_are_numbers_and_defaults_are_those_shown() {
-        let plain = LogSettings::of_topic(&TopicConfig::new());
+        let plain = LogSettings::of_config(&TopicConfig::new());
         assert_eq!(plain.batch_bytes_max, 1_048_588);
         assert_eq!(plain.rolling, Rolling { bytes: 1 << 30, ms: 604_800_000, jitter_ms: 0 });
         assert_eq!(plain.compaction, None);
         let set = [("cleanup.policy", "compact"), ("max.message.bytes", "500"), ("min.cleanable.dirty.ratio", "0.1")];
         let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let set = LogSettings::of_topic(&set);
+        let set = LogSettings::of_config(&set);
         assert_eq!((set.batch_bytes_max, set.retention), (500, None));
         let compaction = set.compaction.unwrap();
         assert_eq!((compaction.tombstones_ms, compaction.lag_max_ms), (86_400_000, i64::MAX));

@@ -30,6 +30,8 @@ pub struct Settings {
     pub storage: storage::Options,
     /// Consumer groups' settings.
     pub groups: broker::group::GroupOptions,
+    /// Retention and compaction of topics.
+    pub upkeep: broker::partition::UpkeepOptions,
     /// The Kafka tongue's settings.
     pub kafka: kafka::Settings,
     /// The AMQP tongue's limits.
@@ -46,6 +48,7 @@ impl Default for Settings {
             doors: BTreeMap::new(),
             storage: storage::Options::default(),
             groups: broker::group::GroupOptions::default(),
+            upkeep: broker::partition::UpkeepOptions::default(),
             kafka: kafka::Settings::default(),
             amqp: amqp::Config::default(),
         }

@@ -17,6 +17,7 @@ pub fn table() -> &'static [Opt] {
         all.extend(doors());
         all.extend(journal());
         all.extend(caches());
+        all.extend(topics());
         all.extend(groups());
         all.extend(tongues::options());
         all
@@ -166,6 +167,21 @@ fn caches() -> Vec<Opt> {
             },
         ),
     ]
+}
+
+fn topics() -> Vec<Opt> {
+    let d = broker::partition::UpkeepOptions::default();
+    let day = Duration::from_secs(86_400);
+    vec![option(
+        "topics.retention_check",
+        Kind::Duration,
+        duration_text(d.retention_check),
+        "How often it is looked for messages that topics keep no longer (log.retention.check.interval.ms).",
+        move |s, v| {
+            s.upkeep.retention_check = duration(v, Duration::from_millis(1), day)?;
+            Ok(())
+        },
+    )]
 }
 
 fn groups() -> Vec<Opt> {

@@ -1,0 +1,106 @@
+//! Segments end, and retention deletes whole ones: by age, by size, after restarts, and what readers are told.
+#![allow(clippy::unwrap_used)]
+
+mod shard;
+
+use std::time::Duration;
+
+use broker as api;
+use broker::topic::ConfigChange;
+use broker::{BrokerError, CallId, SessionId, SyncPolicy};
+use model::{LogId, Offset};
+use shard::Shard;
+
+const SYNC: SyncPolicy = SyncPolicy::Sync;
+
+/// Bytes of one message of these tests.
+const TEXT: &str = "0123456789012345678901234567890123456789";
+
+fn made(config: &[(&str, &str)]) -> (Shard, LogId) {
+    let mut shard = Shard::new();
+    let log = shard.create("t", 1, config).unwrap().0.partitions[0];
+    shard.settle_down();
+    (shard, log)
+}
+
+/// Appends a message at each of these times.
+fn put(shard: &mut Shard, log: LogId, times: impl IntoIterator<Item = i64>) {
+    for time in times {
+        shard.append(log, &[(time, TEXT)], SYNC).unwrap();
+        shard.settle_down();
+    }
+}
+
+/// Time passes until retention has looked at everything.
+fn wait(shard: &mut Shard, ms: i64) {
+    shard.now.mono = shard.now.mono.plus(Duration::from_millis(ms as u64));
+    shard.now.wall.0 += ms;
+    while shard.broker.deadline().is_some_and(|deadline| deadline <= shard.now.mono) {
+        shard.broker.tick(shard.now);
+        shard.settle_down();
+    }
+}
+
+fn firsts(shard: &Shard, log: LogId) -> Vec<u64> {
+    shard.broker.segments(log).unwrap().iter().map(|segment| segment.first.0).collect()
+}
+
+fn start(shard: &Shard, log: LogId) -> u64 {
+    shard.broker.bounds(log).unwrap().start.0
+}
+
+#[test]
+fn a_segment_ends_before_it_is_too_large_and_stays_so_after_a_crash() {
+    let (mut shard, log) = made(&[("segment.bytes", "200")]);
+    put(&mut shard, log, [1_000_000; 10]);
+    let segments = shard.broker.segments(log).unwrap();
+    assert!(segments.len() > 2 && segments.iter().all(|segment| segment.bytes <= 200), "{segments:?}");
+    assert_eq!(segments.iter().filter(|segment| segment.is_active).count(), 1);
+    assert!(segments.last().unwrap().is_active && segments[0].first == Offset(0));
+    for again in [shard.killed(), shard.power_cut(1)] {
+        assert_eq!(again.broker.segments(log).unwrap(), segments);
+    }
+}
+
+#[test]
+fn a_segment_ends_when_a_message_is_much_later_than_its_first() {
+    let (mut shard, log) = made(&[("segment.ms", "1000")]);
+    put(&mut shard, log, [5000, 5500, 6000, 6001, 3000, 7001, 7002]);
+    assert_eq!(firsts(&shard, log), [0, 3, 6]);
+}
+
+#[test]
+fn too_old_segments_go_and_an_idle_topic_becomes_empty() {
+    let (mut shard, log) = made(&[("segment.bytes", "100"), ("retention.ms", "600000")]);
+    put(&mut shard, log, [1_000_000, 1_200_000, 1_400_000]);
+    let before = firsts(&shard, log);
+    wait(&mut shard, 500_000);
+    assert_eq!(start(&shard, log), 0);
+    wait(&mut shard, 300_000);
+    assert_eq!((start(&shard, log), firsts(&shard, log)), (1, before[1..].to_vec()));
+    let error = shard.broker.fetch(SessionId(1), CallId(1), log, Offset(0), 100).unwrap_err();
+    assert_eq!(error, BrokerError::OutOfRange { asked: Offset(0), start: Offset(1), end: Offset(3) });
+    shard = shard.killed();
+    shard.now.wall.0 = 1_800_000;
+    assert_eq!(start(&shard, log), 1);
+    wait(&mut shard, 10_000_000);
+    assert_eq!((start(&shard, log), shard.end(log), shard.read(log, 3)), (3, 3, vec![]));
+    assert_eq!(shard.append(log, &[(1, "next")], SYNC).unwrap().base, Offset(3));
+}
+
+#[test]
+fn the_oldest_segments_go_while_the_log_is_too_large() {
+    let (mut shard, log) = made(&[("segment.bytes", "100"), ("retention.bytes", "300"), ("retention.ms", "-1")]);
+    put(&mut shard, log, [1; 20]);
+    assert_eq!(start(&shard, log), 0);
+    wait(&mut shard, 400_000);
+    let held: u64 = shard.broker.segments(log).unwrap().iter().map(|segment| segment.bytes).sum();
+    assert!((300..400).contains(&held), "{held}");
+    assert!(start(&shard, log) > 10);
+    let change = ConfigChange::Set("-1".to_owned());
+    shard.broker.alter_topic(("/", "t"), &[("retention.bytes".to_owned(), change)], false, shard.now).unwrap();
+    let then = start(&shard, log);
+    put(&mut shard, log, [1; 20]);
+    wait(&mut shard, 400_000);
+    assert_eq!(start(&shard, log), then, "it may grow now");
+}
