@@ -26,6 +26,9 @@ const UNSYNCED_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked whether a full disk has space again.
 const LOOK_FOR_SPACE_EVERY: Duration = Duration::from_secs(1);
 
+/// How long nothing must have been written before background work of storage goes on at full speed.
+const CALM: Duration = Duration::from_millis(20);
+
 /// The tenant of whoever is not assigned another.
 pub(crate) const DEFAULT_TENANT: &str = "/";
 
@@ -67,6 +70,8 @@ pub(crate) struct Core {
     pub(crate) sync_at: Option<Mono>,
     /// When it is looked for space again; `None` while nothing waits for it.
     pub(crate) space_at: Option<Mono>,
+    /// When storage, whose background work has been put off, is told that a moment has passed.
+    pub(crate) calm_at: Option<Mono>,
 }
 
 impl Core {
@@ -129,6 +134,7 @@ impl Core {
             Some(space_at) => Some(space_at),
             None => Some(self.now.mono.plus(LOOK_FOR_SPACE_EVERY)),
         };
+        self.calm_at = self.storage.wants_tick().then(|| self.calm_at.unwrap_or_else(|| self.now.mono.plus(CALM)));
         self.partitions.advance(progress, moved);
         let events = &mut self.events;
         for (log, watermark) in moved.iter() {
@@ -147,7 +153,7 @@ impl Core {
 
     /// When [`Core::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        let upkeep = [Some(self.next_upkeep), Some(self.sweep.deadline()), self.sync_at, self.space_at];
+        let upkeep = [Some(self.next_upkeep), Some(self.sweep.deadline()), self.sync_at, self.space_at, self.calm_at];
         upkeep.into_iter().flatten().min()
     }
 
@@ -162,6 +168,10 @@ impl Core {
             self.storage.look_for_space();
             let waits = self.storage.waits_for_space();
             self.space_at = waits.then(|| now.mono.plus(LOOK_FOR_SPACE_EVERY));
+        }
+        if self.calm_at.is_some_and(|calm_at| now.mono >= calm_at) {
+            self.storage.tick();
+            self.calm_at = self.storage.wants_tick().then(|| now.mono.plus(CALM));
         }
         if now.mono >= self.next_upkeep {
             self.next_upkeep = now.mono.plus(UPKEEP_EVERY);

@@ -97,6 +97,7 @@ fn core_of(
         sweep: Sweep::new(upkeep.retention_check, now.mono),
         sync_at: None,
         space_at: None,
+        calm_at: None,
     })
 }
 

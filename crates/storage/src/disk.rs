@@ -1,7 +1,7 @@
 //! The disk behind a trait, so that tests can keep unsynced writes apart, drop, reorder and tear them, and fail any
 //! call.
 //!
-//! Names are paths relative to the data folder, made by this crate from ids only (`journal/…`, `segments/…`), never
+//! Names are paths relative to the data folder, made by this crate from ids only (`journal/…`, `packs/…`), never
 //! from anything a client said.
 
 use std::io;
@@ -20,6 +20,18 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The operating system's.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+
+    /// Names of the folders directly in `folder`; empty when there is none.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn list_folders(&self, folder: &str) -> io::Result<Vec<String>>;
+
+    /// Removes a folder that is empty.
+    ///
+    /// # Errors
+    /// The operating system's; also when it is not empty.
+    fn remove_folder(&self, folder: &str) -> io::Result<()>;
 
     /// Renames a file, replacing the target.
     ///

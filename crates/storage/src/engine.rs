@@ -1,23 +1,23 @@
 //! The engine behind the facade: owns the parts and routes between them. A turn is commit, commit …, flush; jobs come
 //! and go between.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use model::{LogId, Offset};
 
-use crate::checkpoint::{self, Checkpoint};
-use crate::index::{Extent, IdMap, Index};
+use crate::checkpoint::{self, Known};
+use crate::index::{Extent, IdMap, Index, Log};
 use crate::job::{Job, JobDone, Lane, Mark, Outcome};
 use crate::journal::entry::batch_bytes;
 use crate::journal::record::StateChangeRecord;
 use crate::journal::recover::{self, Base, disk_error};
 use crate::journal::writer::{Start, Writer};
 use crate::reads::ReadDesk;
-use crate::replay::Replay;
+use crate::replay::{Before, Replay};
 use crate::segment::open::OpenSegments;
-use crate::segment::segment_name;
+use crate::segment::{FileId, PACKS, SEGMENTS};
 use crate::settle::Settler;
 use crate::space::Space;
 use crate::state::StateTable;
@@ -70,7 +70,7 @@ impl Storage {
             }
             Err(error) => return Err(disk_error("locking the data folder", &error)),
         }
-        let Opened { index, state, start, segment_next, recovered } = recover_all(&*disk)?;
+        let Opened { index, state, start, settler, recovered } = recover_all(&*disk)?;
         let writer = Writer::new(Arc::clone(&disk), &options, start)
             .map_err(|error| disk_error("making a journal file", &error))?;
         // The folder itself is new at the first start.
@@ -80,7 +80,7 @@ impl Storage {
             tail: TailCache::new(options.tail_cache_bytes),
             desk: ReadDesk::default(),
             segments: OpenSegments::default(),
-            settler: Settler::new(segment_next),
+            settler,
             jobs: VecDeque::new(),
             turn: Lsn(1),
             turn_used: false,
@@ -98,6 +98,7 @@ impl Storage {
             state,
         };
         storage.jobs.extend(storage.writer.prepare_job());
+        storage.go_on_removing();
         Ok((storage, recovered))
     }
 
@@ -148,7 +149,7 @@ impl Storage {
             self.state.apply(*owner, as_record(change));
         }
         if !batch.trims.is_empty() || !batch.drops.is_empty() {
-            self.note_doomed();
+            self.note_trims();
         }
         self.turn_used = true;
         if policy == SyncPolicy::Sync {
@@ -232,7 +233,8 @@ impl Storage {
         let dirty = self.writer.written_bytes - self.synced_bytes;
         let wanted = self.sync_wanted > self.progress.synced
             || dirty > self.options.dirty_bytes_max
-            || self.settling_wants_sync();
+            || self.settler.checkpointing.wants_sync()
+            || self.settler.removing.wants_sync();
         if self.syncing || !wanted || self.writer.written_seq == self.writer.synced_seq {
             return;
         }
@@ -280,14 +282,20 @@ impl Storage {
                 self.desk.land(id, pieces);
                 Ok(Completed::Read(id))
             }
-            Outcome::Opened { id, number, result } => {
-                self.opened(id, number, result);
+            Outcome::Opened { id, file, result } => {
+                self.opened(id, file, result);
                 Ok(Completed::Read(id))
             }
-            Outcome::Copied { result } => self.copied(result),
-            Outcome::Merged { groups, result } => self.merged(&groups, result),
-            Outcome::Checkpointed { result } => self.checkpointed(&result),
-            Outcome::Removed => Ok(Completed::Nothing),
+            Outcome::Copied { purpose, copier, result } => self.copied(purpose, copier, result),
+            Outcome::Woken => {
+                self.woken();
+                Ok(Completed::Nothing)
+            }
+            Outcome::Checkpointed { result } => self.checkpointed(result),
+            Outcome::Removed => {
+                self.removed();
+                Ok(Completed::Nothing)
+            }
         }
     }
 
@@ -344,68 +352,76 @@ struct Opened {
     index: Index,
     state: StateTable,
     start: Start,
-    segment_next: u64,
+    settler: Settler,
     recovered: Recovered,
 }
 
-// The checkpoint, then the window, then a look at the segments.
+// The checkpoint, then the window, then a look at the store.
 fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
     let loaded = checkpoint::load(disk)?;
-    let checkpoint = loaded.checkpoint.unwrap_or(Checkpoint {
-        first_file: 1,
-        first_seq: 1,
-        segment_next: 1,
-        ..Checkpoint::default()
-    });
-    let base = Base { first_file: checkpoint.first_file, first_seq: checkpoint.first_seq, seq: checkpoint.seq };
-    let (mut index, mut state) = (Index::default(), checkpoint.state);
+    let known = loaded.checkpoint.unwrap_or(Known { first_file: 1, first_seq: 1, file_next: 1, ..Known::default() });
+    let base = Base { first_file: known.first_file, first_seq: known.first_seq, durable: known.last_seq };
+    let (mut index, mut state) = (Index::default(), known.state);
+    let mut before = Before { seq: known.seq, owners: known.owners, ..Before::default() };
     let mut covered = IdMap::default();
-    for entry in checkpoint.logs {
+    known.files.iter().for_each(|(file, bytes, tier)| index.store.open(*file, *bytes, *tier));
+    for entry in known.logs {
         covered.insert(entry.log, entry.covered);
+        before.logs.insert(entry.log, entry.seq);
         index.restore(entry.log, entry.range, entry.runs, entry.shape);
     }
-    for (number, bytes) in checkpoint.segments {
-        index.note_segment(number, bytes);
-    }
-    let mut replay = Replay { index: &mut index, state: &mut state, covered, missing: Vec::new() };
+    known.files.iter().for_each(|(file, ..)| index.store.close(file.number));
+    let file = known.first_file;
+    let mut replay = Replay { index: &mut index, state: &mut state, covered, known: before, missing: Vec::new(), file };
     let found = recover::recover(disk, base, &mut replay)?;
     let mut damage: Vec<Damage> =
         loaded.damaged.into_iter().map(|(file, bytes)| recover::damage(file, 0, bytes)).collect();
     damage.extend(found.damage);
-    let segment_next = check_segments(disk, &mut index, checkpoint.segment_next, &mut damage)?;
+    let mut settler = Settler::new(known.file_next);
+    check_store(disk, &mut index, &mut settler, &mut damage)?;
     let recovered = Recovered {
         logs: index.iter().map(|(id, log)| (id, LogRange { start: log.start, end: log.end })).collect(),
         state: state.to_recovered(),
         damage,
         torn_bytes: found.torn_bytes,
     };
-    Ok(Opened { index, state, start: found.start, segment_next, recovered })
+    Ok(Opened { index, state, start: found.start, settler, recovered })
 }
 
-// Names segments that are missing; removes those that nothing alive points to, unless something is damaged: then they
-// may be all that is left. Answers the next number.
-fn check_segments(
+// Names files that are missing; has those removed that nothing alive points to, unless something is damaged: then they
+// may be all that is left.
+fn check_store(
     disk: &dyn Disk,
     index: &mut Index,
-    mut next: u64,
+    settler: &mut Settler,
     damage: &mut Vec<Damage>,
-) -> Result<u64, StorageError> {
-    let names = disk.list("segments").map_err(|error| disk_error("listing segments", &error))?;
-    let there: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    index.take_doomed();
-    for (segment, logs) in index.segments_by_number() {
-        if !there.contains(&segment) {
-            damage.push(Damage { file: segment_name(segment), at: 0, bytes: 0, logs });
-        }
+) -> Result<(), StorageError> {
+    let there = list_store(disk).map_err(|error| disk_error("listing the store", &error))?;
+    index.store.take_doomed();
+    let mut missing: BTreeMap<u64, FileId> = index.store.iter().map(|(file, _)| (file.number, file)).collect();
+    for file in &there {
+        missing.remove(&file.number);
     }
-    for segment in there {
-        next = next.max(segment + 1);
-        if damage.is_empty() && !index.holds(segment) {
-            let name = segment_name(segment);
-            disk.remove(&name).map_err(|error| disk_error(&name, &error))?;
-        }
+    for file in missing.values() {
+        let has = |log: &Log| log.runs.iter().any(|run| run.segment == file.number);
+        let logs = index.iter().filter(|(_, log)| has(log)).map(|(id, _)| id).collect();
+        damage.push(Damage { file: file.name(), at: 0, bytes: 0, logs });
     }
-    Ok(next)
+    let next = there.iter().map(|file| file.number + 1).max();
+    settler.file_next = settler.file_next.max(next.unwrap_or(0));
+    if damage.is_empty() {
+        settler.removing.add(there.into_iter().filter(|file| !index.store.holds(file.number)).collect());
+    }
+    Ok(())
+}
+
+fn list_store(disk: &dyn Disk) -> io::Result<Vec<FileId>> {
+    let mut files: Vec<FileId> = disk.list(PACKS)?.iter().filter_map(|name| FileId::parse_pack(name)).collect();
+    for folder in disk.list_folders(SEGMENTS)? {
+        let Ok(log) = folder.parse().map(LogId) else { continue };
+        files.extend(disk.list(&FileId::log_folder(log))?.iter().filter_map(|name| FileId::parse_own(log, name)));
+    }
+    Ok(files)
 }
 
 fn as_record<'a>(change: &StateChange<'a>) -> StateChangeRecord<'a> {

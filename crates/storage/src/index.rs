@@ -7,6 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use model::{FormatTag, LogId, Offset, Wall};
 
 use crate::LogRange;
+use crate::inventory::Inventory;
 use crate::rolls::Shape;
 
 /// Hashes ids that this program itself gave: no sender can choose them to collide.
@@ -67,18 +68,9 @@ pub(crate) struct Run {
     pub(crate) first: Offset,
     pub(crate) last: Offset,
     pub(crate) time_max: Wall,
+    /// Where its first extent begins in the file.
+    pub(crate) at: u64,
     /// Bytes of its extents, headers included.
-    pub(crate) bytes: u64,
-}
-
-/// How much of a segment is still of use.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct SegmentUse {
-    /// Runs of living logs.
-    pub(crate) runs: u32,
-    /// Their bytes.
-    pub(crate) live: u64,
-    /// Bytes of all runs when it was made.
     pub(crate) bytes: u64,
 }
 
@@ -112,7 +104,6 @@ impl Log {
 
     // Answers how many extents there are more.
     fn push(&mut self, extent: Extent) -> usize {
-        self.touched = extent.file;
         self.end = extent.last().plus(1).max(self.end);
         let lives = extent.last() >= self.start;
         if lives {
@@ -121,44 +112,128 @@ impl Log {
         usize::from(lives)
     }
 
-    fn shrink(&mut self) {
-        if self.window.capacity() > 16 && self.window.len() * 4 < self.window.capacity() {
+    /// Lets go of the first `count` extents of the window.
+    fn pass(&mut self, count: usize) {
+        self.window.drain(..count);
+        if self.window.is_empty() {
+            self.window = VecDeque::new();
+        } else if self.window.capacity() > 16 && self.window.len() * 4 < self.window.capacity() {
             self.window.shrink_to(self.window.len() * 2);
+        }
+    }
+
+    // Runs come rarely and stay long: no room is kept for many more.
+    fn make_room(&mut self) {
+        if self.runs.len() == self.runs.capacity() {
+            self.runs.reserve_exact(1 + self.runs.len() / 4);
         }
     }
 }
 
-/// All logs.
+/// Logs of one piece of the table: it never moves, so that growing costs no turn more than this.
+const CHUNK: usize = 256;
+
+/// All logs. They have places in a table, so that somebody can go through them in slices while they change.
 #[derive(Default)]
 pub(crate) struct Index {
-    logs: IdMap<LogId, Log>,
+    places: IdMap<LogId, u32>,
+    chunks: Vec<Vec<Option<(LogId, Log)>>>,
+    free: Vec<u32>,
     /// Extents in all windows together.
     extents: usize,
-    segments: IdMap<u64, SegmentUse>,
-    /// Segments that hold nothing alive any more.
-    doomed: Vec<u64>,
+    /// For each journal file of the window, in order, the logs it has a record of. Some may be gone since.
+    touched: VecDeque<(u32, Vec<LogId>)>,
+    /// The files that the runs are in.
+    pub(crate) store: Inventory,
 }
 
 impl Index {
-    pub(crate) fn get(&self, log: LogId) -> Option<&Log> {
-        self.logs.get(&log)
+    fn place(&self, id: LogId) -> Option<(usize, usize)> {
+        self.places.get(&id).map(|place| (*place as usize / CHUNK, *place as usize % CHUNK))
+    }
+
+    pub(crate) fn get(&self, id: LogId) -> Option<&Log> {
+        let (chunk, at) = self.place(id)?;
+        self.chunks.get(chunk)?.get(at)?.as_ref().map(|(_, log)| log)
+    }
+
+    fn get_mut(&mut self, id: LogId) -> Option<&mut Log> {
+        let (chunk, at) = self.place(id)?;
+        self.chunks.get_mut(chunk)?.get_mut(at)?.as_mut().map(|(_, log)| log)
+    }
+
+    // The log, made when it is not there, noted as touched by `file`.
+    fn touch(&mut self, id: LogId, file: u32) -> &mut Log {
+        let (chunk, at) = self.place(id).unwrap_or_else(|| self.add(id, Log::default()));
+        let (_, log) = self.chunks[chunk][at].get_or_insert_with(|| (id, Log::default()));
+        if log.touched != file {
+            log.touched = file;
+            match self.touched.back_mut().filter(|(last, _)| *last == file) {
+                Some((_, logs)) => logs.push(id),
+                None => self.touched.push_back((file, vec![id])),
+            }
+        }
+        log
+    }
+
+    fn add(&mut self, id: LogId, log: Log) -> (usize, usize) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+                self.chunks.push(Vec::with_capacity(CHUNK));
+            }
+            let at = (self.chunks.len() - 1) * CHUNK + self.chunks.last().map_or(0, Vec::len);
+            self.chunks.last_mut().into_iter().for_each(|chunk| chunk.push(None));
+            at as u32
+        });
+        self.places.insert(id, place);
+        let (chunk, at) = (place as usize / CHUNK, place as usize % CHUNK);
+        self.chunks[chunk][at] = Some((id, log));
+        (chunk, at)
+    }
+
+    fn remove(&mut self, id: LogId) -> Option<Log> {
+        let (chunk, at) = self.place(id)?;
+        self.free.extend(self.places.remove(&id));
+        self.chunks.get_mut(chunk)?.get_mut(at)?.take().map(|(_, log)| log)
     }
 
     pub(crate) fn range(&self, log: LogId) -> Option<LogRange> {
-        self.logs.get(&log).map(|log| LogRange { start: log.start, end: log.end })
+        self.get(log).map(|log| LogRange { start: log.start, end: log.end })
     }
 
     /// Offset after the last message of `log`; 0 when it was never written to.
     pub(crate) fn end(&self, log: LogId) -> Offset {
-        self.logs.get(&log).map_or(Offset::ZERO, |log| log.end)
+        self.get(log).map_or(Offset::ZERO, |log| log.end)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogId, &Log)> {
-        self.logs.iter().map(|(id, log)| (*id, log))
+        self.chunks.iter().flatten().flatten().map(|(id, log)| (*id, log))
+    }
+
+    /// The logs in one slice of the table; `None` behind the last. Logs do not move between slices.
+    pub(crate) fn slice(&self, slice: usize) -> Option<impl Iterator<Item = (LogId, &Log)>> {
+        self.chunks.get(slice).map(|chunk| chunk.iter().flatten().map(|(id, log)| (*id, log)))
+    }
+
+    /// The logs that journal file `file` has a record of; some may be gone since.
+    pub(crate) fn touched(&self, file: u32) -> &[LogId] {
+        let at = self.touched.partition_point(|(number, _)| *number < file);
+        self.touched.get(at).filter(|(number, _)| *number == file).map_or(&[], |(_, logs)| logs)
+    }
+
+    /// The journal files up to `file` that logs have records in.
+    pub(crate) fn touched_files(&self, file: u32) -> Vec<u32> {
+        self.touched.iter().map(|(number, _)| *number).take_while(|number| *number <= file).collect()
+    }
+
+    /// Journal files up to `file` are no longer of the window.
+    pub(crate) fn forget_files(&mut self, file: u32) {
+        let gone = self.touched.partition_point(|(number, _)| *number <= file);
+        self.touched.drain(..gone);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.logs.len()
+        self.places.len()
     }
 
     pub(crate) fn extents(&self) -> usize {
@@ -167,26 +242,26 @@ impl Index {
 
     /// Adds an extent at the end of `log`.
     pub(crate) fn push(&mut self, log: LogId, extent: Extent) {
-        let log = self.logs.entry(log).or_default();
+        let log = self.touch(log, extent.file);
         log.shape.grow(u64::from(extent.bytes), extent.time_max);
-        self.extents += log.push(extent);
+        let more = log.push(extent);
+        self.extents += more;
     }
 
     /// Adds an extent that its segment has been told of already.
     pub(crate) fn push_known(&mut self, log: LogId, extent: Extent) {
-        self.extents += self.logs.entry(log).or_default().push(extent);
+        let more = self.touch(log, extent.file).push(extent);
+        self.extents += more;
     }
 
     /// The newest segment of `log` ends, another begins at `first`.
     pub(crate) fn roll(&mut self, log: LogId, first: Offset, file: u32) {
-        let log = self.logs.entry(log).or_default();
-        log.touched = file;
-        log.shape.roll(first);
+        self.touch(log, file).shape.roll(first);
     }
 
     /// Makes the last extent of `log` longer.
     pub(crate) fn extend_last(&mut self, log: LogId, grow: impl FnOnce(&mut Extent)) {
-        if let Some(log) = self.logs.get_mut(&log)
+        if let Some(log) = self.get_mut(log)
             && let Some(extent) = log.window.back_mut()
         {
             let before = extent.bytes;
@@ -198,7 +273,7 @@ impl Index {
 
     /// Notes the checksum of a sealed extent.
     pub(crate) fn set_crc(&mut self, log: LogId, first: Offset, crc: u32) {
-        let Some(log) = self.logs.get_mut(&log) else { return };
+        let Some(log) = self.get_mut(log) else { return };
         let back = log.window.len().saturating_sub(1);
         let at = if log.window.back().is_some_and(|e| e.first == first) { back } else { log.window_at(first) };
         if let Some(extent) = log.window.get_mut(at).filter(|extent| extent.first == first) {
@@ -208,67 +283,38 @@ impl Index {
 
     /// Forgets what lies before `before`. A log trimmed beyond its end begins there.
     pub(crate) fn trim(&mut self, id: LogId, before: Offset, file: u32) {
-        let log = self.logs.entry(id).or_default();
-        log.touched = file;
+        let log = self.touch(id, file);
         log.start = log.start.max(before);
         log.end = log.end.max(log.start);
         log.shape.trim(log.start, log.end);
-        while log.window.front().is_some_and(|extent| extent.last() < log.start) {
-            log.window.pop_front();
-            self.extents -= 1;
-        }
-        log.shrink();
+        let passed = log.window_at(log.start);
+        log.pass(passed);
         let gone = log.runs.partition_point(|run| run.last < log.start);
         let runs: Vec<Run> = log.runs.drain(..gone).collect();
-        self.release(&runs);
+        self.extents -= passed;
+        self.store.release(&runs);
     }
 
     /// Forgets the log.
     pub(crate) fn drop_log(&mut self, id: LogId) {
-        if let Some(log) = self.logs.remove(&id) {
+        if let Some(log) = self.remove(id) {
             self.extents -= log.window.len();
-            self.release(&log.runs);
+            self.store.release(&log.runs);
         }
     }
 
     /// Forgets what the window holds of the log, but not that the log is.
     pub(crate) fn clear_window(&mut self, id: LogId) {
-        if let Some(log) = self.logs.get_mut(&id) {
-            self.extents -= log.window.len();
-            log.window.clear();
-        }
-    }
-
-    fn release(&mut self, runs: &[Run]) {
-        for run in runs {
-            if let Some(segment) = self.segments.get_mut(&run.segment) {
-                segment.runs -= 1;
-                segment.live = segment.live.saturating_sub(run.bytes);
-                if segment.runs == 0 {
-                    self.segments.remove(&run.segment);
-                    self.doomed.push(run.segment);
-                }
-            }
-        }
-    }
-
-    fn hold(&mut self, run: &Run) {
-        let segment = self.segments.entry(run.segment).or_default();
-        segment.runs += 1;
-        segment.live += run.bytes;
-        segment.bytes = segment.bytes.max(segment.live);
-    }
-
-    /// How many bytes a segment had when it was made.
-    pub(crate) fn note_segment(&mut self, number: u64, bytes: u64) {
-        if let Some(segment) = self.segments.get_mut(&number) {
-            segment.bytes = segment.bytes.max(bytes);
+        if let Some(log) = self.get_mut(id) {
+            let count = log.window.len();
+            log.pass(count);
+            self.extents -= count;
         }
     }
 
     /// Puts `new` in the place of what is left of `old`, neighbours in the log's order.
     pub(crate) fn replace(&mut self, id: LogId, old: &[Run], new: Run) {
-        let Some(log) = self.logs.get_mut(&id) else { return };
+        let Some(log) = self.get_mut(id) else { return };
         let mut gone = Vec::new();
         let mut at = None;
         let mut position = 0;
@@ -283,56 +329,54 @@ impl Index {
         });
         if let Some(at) = at {
             log.runs.insert(at, new);
-            self.hold(&new);
+            self.store.hold(&new);
         }
-        self.release(&gone);
+        self.store.release(&gone);
     }
 
     /// Sets a log as a checkpoint has it.
     pub(crate) fn restore(&mut self, id: LogId, range: LogRange, runs: Vec<Run>, shape: Shape) {
         for run in &runs {
-            self.hold(run);
+            self.store.hold(run);
         }
-        self.logs.insert(id, Log { start: range.start, end: range.end, runs, shape, ..Log::default() });
+        self.add(id, Log { start: range.start, end: range.end, runs, shape, ..Log::default() });
     }
 
     /// A log's extents of the journal files up to `file` were copied into `run`: from now on they are read there.
     pub(crate) fn settled(&mut self, id: LogId, file: u32, run: Run) {
-        let Some(log) = self.logs.get_mut(&id) else { return };
-        while log.window.front().is_some_and(|extent| extent.file <= file && extent.last() <= run.last) {
-            log.window.pop_front();
-            self.extents -= 1;
-        }
-        log.shrink();
-        if run.last >= log.start {
+        let Some(log) = self.get_mut(id) else { return };
+        let passed = log.window.partition_point(|extent| extent.file <= file && extent.last() <= run.last);
+        log.pass(passed);
+        let lives = run.last >= log.start;
+        if lives {
+            log.make_room();
             log.runs.push(run);
-            self.hold(&run);
+        }
+        self.extents -= passed;
+        if lives {
+            self.store.hold(&run);
         }
     }
+}
 
-    /// Whether any log has a run in `segment`.
-    pub(crate) fn holds(&self, segment: u64) -> bool {
-        self.segments.contains_key(&segment)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The segments that hold something alive, with their logs.
-    pub(crate) fn segments_by_number(&self) -> std::collections::BTreeMap<u64, Vec<LogId>> {
-        let mut segments = std::collections::BTreeMap::<u64, Vec<LogId>>::new();
-        for (id, log) in &self.logs {
-            for run in &log.runs {
-                segments.entry(run.segment).or_default().push(*id);
-            }
+    #[test]
+    fn logs_keep_their_places_while_others_come_and_go() {
+        let mut index = Index::default();
+        for id in 0..1000u64 {
+            index.trim(LogId(id), Offset(id), 1);
         }
-        segments
-    }
-
-    /// The segments that hold something alive.
-    pub(crate) fn segments(&self) -> &IdMap<u64, SegmentUse> {
-        &self.segments
-    }
-
-    /// Segments that hold nothing alive any more; each is named once.
-    pub(crate) fn take_doomed(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.doomed)
+        (0..1000).step_by(2).for_each(|id| index.drop_log(LogId(id)));
+        (2000..2300).for_each(|id| index.trim(LogId(id), Offset(id), 2));
+        assert_eq!((index.len(), index.iter().count()), (800, 800));
+        assert!((0..2300).all(|id| index.end(LogId(id)).0 == if index.get(LogId(id)).is_some() { id } else { 0 }));
+        let in_slices: usize = (0..).map_while(|slice| index.slice(slice).map(Iterator::count)).sum();
+        assert_eq!(in_slices, 800);
+        assert_eq!((index.touched(1).len(), index.touched(2).len(), index.touched(3).len()), (1000, 300, 0));
+        index.forget_files(1);
+        assert_eq!((index.touched(1).len(), index.touched(2).len()), (0, 300));
     }
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::copying::Purpose;
 use crate::journal::files::JournalFile;
 use crate::reads::Piece;
-use crate::segment::build::Built;
-use crate::segment::merge::Group;
+use crate::segment::FileId;
+use crate::segment::copy::{Copier, Step};
 use crate::segment::open::OpenSegment;
 use crate::{Lsn, ReadId};
 
@@ -41,13 +42,13 @@ pub(crate) enum Outcome {
     /// Bytes for a read that waits.
     Read { id: ReadId, pieces: Vec<Piece> },
     /// A segment opened for a read that waits; `None` when its header is damaged.
-    Opened { id: ReadId, number: u64, result: io::Result<Option<OpenSegment>> },
-    /// What was alive in the oldest journal files is in segments.
-    Copied { result: io::Result<Vec<Built>> },
-    /// Segments merged into one; `None` when one of them is damaged.
-    Merged { groups: Vec<Group>, result: io::Result<Option<Built>> },
-    /// A checkpoint written.
-    Checkpointed { result: io::Result<()> },
+    Opened { id: ReadId, file: FileId, result: io::Result<Option<OpenSegment>> },
+    /// A step of settling or merging.
+    Copied { purpose: Purpose, copier: Box<Copier>, result: io::Result<Step> },
+    /// Nothing but a turn for a slice of work.
+    Woken,
+    /// A checkpoint written, of so many bytes.
+    Checkpointed { result: io::Result<u64> },
     /// Files removed.
     Removed,
 }

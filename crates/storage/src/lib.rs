@@ -12,9 +12,12 @@
 
 pub mod batch;
 mod checkpoint;
+mod checkpointing;
+mod copying;
 pub mod disk;
 mod engine;
 mod index;
+mod inventory;
 pub mod job;
 mod journal;
 mod merging;
@@ -22,6 +25,7 @@ pub mod read;
 mod reading;
 mod reads;
 pub mod real_disk;
+mod removing;
 mod replay;
 mod rolls;
 mod segment;

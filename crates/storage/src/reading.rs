@@ -10,8 +10,8 @@ use crate::engine::Storage;
 use crate::index::Run;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::reads::{Got, Place, Source, WindowReader, read_if_resident, read_place};
+use crate::segment::FileId;
 use crate::segment::open::{Cut, OpenSegment, blocks_for, open_segment};
-use crate::segment::segment_name;
 use crate::{Chunk, LogRange, Lookup, Read, ReadId, ReadRequest, StorageError, TimeHit};
 
 // What a look into a file gave.
@@ -56,7 +56,8 @@ impl Storage {
             Look::Here(segment) => segment,
             Look::Wait(id) => return Ok(Read::Pending(id)),
         };
-        let damaged = |at| StorageError::Damaged { file: segment_name(run.segment), at };
+        let file = self.index.store.file(run.segment);
+        let damaged = |at| StorageError::Damaged { file: file.name(), at };
         // A footer built again after damage may have made two runs one: what lies behind this run is not next.
         let request = &ReadRequest { until: request.until.min(run.last.plus(1)), ..*request };
         let blocks = segment.footer.run(request.log, run.first).ok_or_else(|| damaged(0))?;
@@ -84,6 +85,7 @@ impl Storage {
 
     // The open segment of this number, or a job that opens it.
     fn segment(&mut self, number: u64) -> Result<Look<OpenSegment>, StorageError> {
+        let file = self.index.store.file(number);
         if let Some(segment) = self.segments.get(number) {
             return Ok(Look::Here(segment.clone()));
         }
@@ -97,16 +99,16 @@ impl Storage {
         let id = self.desk.begin(vec![place]);
         let disk = Arc::clone(&self.disk);
         self.jobs.push_back(Job::new(Lane::Read, move || {
-            let result = open_segment(&*disk, number);
-            JobDone { what: Outcome::Opened { id, number, result } }
+            let result = open_segment(&*disk, file);
+            JobDone { what: Outcome::Opened { id, file, result } }
         }));
         Ok(Look::Wait(id))
     }
 
     /// Takes what opening a segment gave.
-    pub(crate) fn opened(&mut self, id: ReadId, number: u64, result: io::Result<Option<OpenSegment>>) {
+    pub(crate) fn opened(&mut self, id: ReadId, file: FileId, result: io::Result<Option<OpenSegment>>) {
         self.desk.end(id);
-        let name = segment_name(number);
+        let (number, name) = (file.number, file.name());
         match result {
             Ok(Some(segment)) => self.segments.insert(number, segment),
             Ok(None) => self.desk.fail_opening(number, StorageError::Damaged { file: name, at: 0 }),
@@ -141,10 +143,10 @@ impl Storage {
                 Ok(Look::Wait(id))
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(StorageError::Damaged { file: segment_name(number), at: place.at })
+                Err(StorageError::Damaged { file: self.index.store.file(number).name(), at: place.at })
             }
             Err(error) => {
-                let what = format!("reading {} at {}", segment_name(number), place.at);
+                let what = format!("reading {} at {}", self.index.store.file(number).name(), place.at);
                 Err(StorageError::Disk { what, why: error.to_string().into() })
             }
         }
@@ -214,7 +216,9 @@ impl Storage {
             });
             match (hit, walked) {
                 (Some(hit), _) => return Ok(Look::Here(Some(hit))),
-                (None, Err(at)) => return Err(StorageError::Damaged { file: segment_name(run.segment), at }),
+                (None, Err(at)) => {
+                    return Err(StorageError::Damaged { file: self.index.store.file(run.segment).name(), at });
+                }
                 (None, Ok(())) => {}
             }
         }

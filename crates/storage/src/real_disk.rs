@@ -1,7 +1,7 @@
 //! The disk of the operating system: a folder on a mounted volume. Used by the server; tests mostly use the simulated
 //! one. It retries interrupted calls and finishes short ones, and does nothing else on its own.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -31,19 +31,8 @@ impl RealDisk {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
-}
 
-impl Disk for RealDisk {
-    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn DiskFile>> {
-        let path = self.path(name);
-        if create && let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let file = File::options().read(true).write(true).create(create).truncate(false).open(path)?;
-        Ok(Arc::new(RealFile { file }))
-    }
-
-    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+    fn entries(&self, folder: &str, wanted: fn(&FileType) -> bool) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(self.path(folder)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -53,7 +42,7 @@ impl Disk for RealDisk {
         for entry in entries {
             let entry = entry?;
             // A name that is not UTF-8 is none of ours.
-            if entry.file_type()?.is_file()
+            if wanted(&entry.file_type()?)
                 && let Ok(name) = entry.file_name().into_string()
             {
                 names.push(name);
@@ -61,6 +50,37 @@ impl Disk for RealDisk {
         }
         names.sort();
         Ok(names)
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.path(name);
+        let mut options = File::options();
+        options.read(true).write(true).create(create).truncate(false);
+        for _ in 0..8 {
+            if create && let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            match options.open(&path) {
+                // The folder was empty and somebody has just removed it.
+                Err(error) if create && error.kind() == io::ErrorKind::NotFound => {}
+                opened => return Ok(Arc::new(RealFile { file: opened? })),
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.entries(folder, FileType::is_file)
+    }
+
+    fn list_folders(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.entries(folder, FileType::is_dir)
+    }
+
+    fn remove_folder(&self, folder: &str) -> io::Result<()> {
+        fs::remove_dir(self.path(folder))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

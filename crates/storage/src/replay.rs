@@ -6,6 +6,7 @@ use model::checksum::crc32c;
 use model::{ByteReader, LogId, Offset};
 
 use crate::Damage;
+use crate::checkpoint::KnownOwners;
 use crate::index::{Extent, IdMap, Index};
 use crate::journal::files::JournalFile;
 use crate::journal::frame::{ENTRY_HEADER_BYTES, EntryHeader, seeded_crc};
@@ -20,19 +21,33 @@ pub(crate) struct Replay<'a> {
     /// For each log the offset up to which everything was seen (or is known to have been settled or trimmed). Where a
     /// record tells of a greater end than this, messages are missing.
     pub(crate) covered: IdMap<LogId, Offset>,
+    /// What the checkpoint knows already.
+    pub(crate) known: Before,
     /// Logs that miss something.
     pub(crate) missing: Vec<LogId>,
+    /// The last journal file with an entry.
+    pub(crate) file: u32,
+}
+
+/// Up to which entry the checkpoint knows the outcome.
+#[derive(Default)]
+pub(crate) struct Before {
+    /// Of logs and owners that are not in it.
+    pub(crate) seq: u64,
+    /// Of the logs that are in it.
+    pub(crate) logs: IdMap<LogId, u64>,
+    pub(crate) owners: KnownOwners,
 }
 
 impl Replay<'_> {
-    /// Takes one entry, all of it or nothing. `known`: it was taken before the checkpoint, so only its extents are
-    /// news. Unless it is known to have been durable, its units are checked too. Answers whether it is whole.
+    /// Takes one entry, all of it or nothing; of what the checkpoint knows only the extents are news. Unless the entry
+    /// is known to have been durable, its units are checked too. Answers whether it is whole.
     pub(crate) fn entry(
         &mut self,
         file: &JournalFile,
         header: &EntryHeader,
         scanner: &mut Scanner<'_>,
-        (known, durable): (bool, bool),
+        durable: bool,
     ) -> io::Result<bool> {
         let directory = scanner.bytes(header.directory_at(), header.directory_bytes as usize)?.to_vec();
         if directory.len() != header.directory_bytes as usize
@@ -62,22 +77,25 @@ impl Replay<'_> {
                 }
             }
         }
+        self.file = file.number;
         for record in records {
-            self.record(record, (file.number, units_at), known);
+            self.record(record, (file.number, units_at), header.seq);
         }
         Ok(true)
     }
 
-    fn record(&mut self, record: Record<'_>, (file, units_at): (u32, u64), known: bool) {
+    fn record(&mut self, record: Record<'_>, (file, units_at): (u32, u64), seq: u64) {
         // What was taken before the checkpoint and is not in it was dropped since.
-        let skip = |index: &Index, log: LogId| known && index.get(log).is_none();
+        let before = self.known.seq;
+        let skip = |index: &Index, log: LogId| seq <= before && index.get(log).is_none();
+        let known = |before: &Before, log: LogId| seq <= before.logs.get(&log).copied().unwrap_or(before.seq);
         match record {
             Record::Extent(extent, targets) => {
                 for target in targets {
-                    if skip(self.index, target.log) {
-                        continue;
+                    if !skip(self.index, target.log) {
+                        let known = known(&self.known, target.log);
+                        self.extent(&extent, &target, (file, units_at), known);
                     }
-                    self.extent(&extent, &target, (file, units_at), known);
                 }
             }
             Record::Trim(log, before) => {
@@ -87,11 +105,11 @@ impl Replay<'_> {
                 }
             }
             Record::Roll(log, first) => {
-                if !known {
+                if !known(&self.known, log) {
                     self.index.roll(log, first, file);
                 }
             }
-            Record::Drop(log) if known => {
+            Record::Drop(log) if known(&self.known, log) => {
                 self.index.clear_window(log);
                 self.covered.remove(&log);
             }
@@ -109,7 +127,7 @@ impl Replay<'_> {
                 }
             }
             Record::State(owner, change) => {
-                if !known {
+                if seq > self.known.owners.of(owner) {
                     self.state.apply(owner, change);
                 }
             }
@@ -130,12 +148,15 @@ impl Replay<'_> {
             format: extent.format,
             lost: false,
         };
-        if known {
-            self.index.push_known(target.log, extent);
-        } else {
-            self.index.push(target.log, extent);
+        // The checkpoint may know already where else it is.
+        if self.covered.get(&target.log).is_none_or(|covered| *covered <= extent.last()) {
+            if known {
+                self.index.push_known(target.log, extent);
+            } else {
+                self.index.push(target.log, extent);
+            }
+            self.cover(target.log, extent.last().plus(1));
         }
-        self.cover(target.log, extent.last().plus(1));
     }
 
     fn cover(&mut self, log: LogId, end: Offset) {
@@ -176,10 +197,11 @@ impl Replay<'_> {
     /// After the last entry: what the checkpoint knows of and nobody saw is lost; the damage is told whom it hit.
     pub(crate) fn finish(&mut self, damage: &mut [Damage]) {
         let ends: Vec<(LogId, Offset)> = self.index.iter().map(|(id, log)| (id, log.end)).collect();
-        let file = 0;
         for (log, end) in ends {
-            self.expect_end(log, end, file);
+            self.expect_end(log, end, self.file);
         }
+        let index = &*self.index;
+        self.missing.retain(|log| index.get(*log).is_some());
         self.missing.sort_unstable();
         self.missing.dedup();
         // Which of several damaged places hit which log cannot be told: each names all.

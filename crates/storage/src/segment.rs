@@ -1,9 +1,9 @@
-//! Segments: files that never change, holding what outlived the journal's window, log by log, back to back. A big log
-//! has a segment to itself, small ones share one; the format is the same.
+//! The store: files that never change, holding what outlived the journal's window, log by log, back to back. A big log
+//! has segments to itself, small ones share packs; the format of both is the same.
 
 pub(crate) mod build;
+pub(crate) mod copy;
 pub(crate) mod footer;
-pub(crate) mod merge;
 pub(crate) mod open;
 
 use model::{ByteReader, ByteWriter, FormatTag, LogId, Offset, Wall};
@@ -17,9 +17,45 @@ pub(crate) const EXTENTS_AT: u64 = 64;
 
 const LOST: u8 = 1;
 
-/// The name of the segment `number`.
-pub(crate) fn segment_name(number: u64) -> String {
-    format!("segments/{number:020}")
+/// The folder of the packs.
+pub(crate) const PACKS: &str = "packs";
+/// The folder of the folders of segments.
+pub(crate) const SEGMENTS: &str = "segments";
+
+/// A file of the store: a pack of many logs, or a segment of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct FileId {
+    /// Never used twice.
+    pub(crate) number: u64,
+    /// The one log in it and its first offset; `None`: a pack.
+    pub(crate) own: Option<(LogId, Offset)>,
+}
+
+impl FileId {
+    /// Its name within the data folder.
+    pub(crate) fn name(&self) -> String {
+        match self.own {
+            None => format!("{PACKS}/{:020}", self.number),
+            Some((log, first)) => format!("{SEGMENTS}/{:020}/{:020}.{}", log.0, first.0, self.number),
+        }
+    }
+
+    /// The folder of a log's segments.
+    pub(crate) fn log_folder(log: LogId) -> String {
+        format!("{SEGMENTS}/{:020}", log.0)
+    }
+
+    /// The pack of this name, if it is one.
+    pub(crate) fn parse_pack(name: &str) -> Option<FileId> {
+        (name.len() == 20).then_some(())?;
+        Some(FileId { number: name.parse().ok()?, own: None })
+    }
+
+    /// The segment of this name in the folder of `log`, if it is one.
+    pub(crate) fn parse_own(log: LogId, name: &str) -> Option<FileId> {
+        let (first, number) = name.split_once('.').filter(|(first, _)| first.len() == 20)?;
+        Some(FileId { number: number.parse().ok()?, own: Some((log, Offset(first.parse().ok()?))) })
+    }
 }
 
 /// Head of an extent in a segment.
@@ -92,6 +128,17 @@ impl ExtentHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_read_back() {
+        let pack = FileId { number: 7, own: None };
+        assert_eq!(pack.name(), "packs/00000000000000000007");
+        assert_eq!(FileId::parse_pack("00000000000000000007"), Some(pack));
+        let own = FileId { number: 8, own: Some((LogId(3), Offset(5_367_851))) };
+        assert_eq!(own.name(), "segments/00000000000000000003/00000000000005367851.8");
+        assert_eq!(FileId::parse_own(LogId(3), "00000000000005367851.8"), Some(own));
+        assert_eq!(FileId::parse_own(LogId(3), "checkpoint"), None);
+    }
 
     #[test]
     fn an_extent_header_reads_back_in_its_generation_only() {

@@ -336,6 +336,21 @@ impl Disk for SimDisk {
         Ok(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
+    // Folders are there as long as files are in them.
+    fn list_folders(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut world = self.world();
+        world.plain_call()?;
+        let prefix = format!("{folder}/");
+        let inside = world.names.keys().filter_map(|name| name.strip_prefix(&prefix)?.split_once('/'));
+        let mut folders: Vec<String> = inside.map(|(folder, _)| folder.to_owned()).collect();
+        folders.dedup();
+        Ok(folders)
+    }
+
+    fn remove_folder(&self, _folder: &str) -> io::Result<()> {
+        self.world().plain_call()
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut world = self.world();
         world.plain_call()?;

@@ -2,6 +2,7 @@
 //! what the records mean.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -59,8 +60,8 @@ impl OwnerRecords {
     }
 }
 
-/// All owners' records. A clone is cheap: owners are shared until one of both changes.
-#[derive(Clone, Default)]
+/// All owners' records. A slice of them is cheap: owners are shared until they change.
+#[derive(Default)]
 pub(crate) struct StateTable {
     owners: BTreeMap<Owner, Arc<OwnerRecords>>,
     outgrown: VecDeque<Owner>,
@@ -103,7 +104,14 @@ impl StateTable {
         None
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Owner, &OwnerRecords)> {
+    /// At most `count` owners behind `after`, in order.
+    pub(crate) fn slice(&self, after: Option<Owner>, count: usize) -> Vec<(Owner, Arc<OwnerRecords>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let owners = self.owners.range((from, Bound::Unbounded)).take(count);
+        owners.map(|(owner, records)| (*owner, Arc::clone(records))).collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Owner, &OwnerRecords)> {
         self.owners.iter().map(|(owner, records)| (*owner, &**records))
     }
 
@@ -140,11 +148,15 @@ mod tests {
         table.apply(OWNER, StateChangeRecord::Snapshot(b"S"));
         table.apply(OWNER, StateChangeRecord::Delta(b""));
         table.apply(OWNER, StateChangeRecord::Delta(b"bc"));
-        let shared = table.clone();
+        let shared = table.slice(None, 1);
+        table.apply(OWNER, StateChangeRecord::Delta(b"e"));
+        let records = table.to_recovered().remove(0).1;
+        assert_eq!(records, [Bytes::from("S"), Bytes::new(), Bytes::from("bc"), Bytes::from("e")]);
+        let records: Vec<&[u8]> = shared[0].1.records().collect();
+        assert_eq!(records, [b"S".as_slice(), b"", b"bc"]);
+        assert!(table.slice(Some(OWNER), 1).is_empty());
         table.apply(OWNER, StateChangeRecord::Drop);
         assert!(table.to_recovered().is_empty());
-        let records = shared.to_recovered().remove(0).1;
-        assert_eq!(records, [Bytes::from("S"), Bytes::new(), Bytes::from("bc")]);
     }
 
     #[test]

@@ -9,12 +9,18 @@ pub struct Stats {
     pub journal_bytes: u64,
     /// Bytes of units handed to [`Storage::commit`].
     pub unit_bytes: u64,
-    /// Bytes written to segments by settling and merging.
+    /// Bytes written to packs and segments by settling.
     pub settled_bytes: u64,
+    /// Bytes written to packs and segments by merging.
+    pub merged_bytes: u64,
+    /// Bytes written to checkpoints, both copies.
+    pub checkpoint_bytes: u64,
     /// How often journal files were settled.
     pub settles: u64,
-    /// How often segments were merged.
+    /// How often packs or segments were merged.
     pub merges: u64,
+    /// How often a checkpoint was made.
+    pub checkpoints: u64,
     /// Syncs of the journal that came back.
     pub syncs: u64,
     /// Bytes written to the journal and not synced yet.
@@ -27,10 +33,12 @@ pub struct Stats {
     pub extents: usize,
     /// Bytes of the tail cache.
     pub tail_bytes: usize,
-    /// Segments that hold something alive.
+    /// Packs and segments that hold something alive.
     pub segments: usize,
     /// Bytes of what is alive in them.
     pub segment_live_bytes: u64,
+    /// Bytes of what was alive in them when they were made: what they take on disk, but for their indexes.
+    pub segment_bytes: u64,
     /// Logs.
     pub logs: usize,
     /// Owners in the state table.
@@ -41,7 +49,14 @@ impl Stats {
     /// Bytes written for each byte of units, in thousandths; 0 before the first.
     #[must_use]
     pub fn write_amplification_permille(&self) -> u64 {
-        (self.journal_bytes + self.settled_bytes).saturating_mul(1000).checked_div(self.unit_bytes).unwrap_or(0)
+        let written = self.journal_bytes + self.settled_bytes + self.merged_bytes + self.checkpoint_bytes;
+        written.saturating_mul(1000).checked_div(self.unit_bytes).unwrap_or(0)
+    }
+
+    /// Bytes that packs and segments take for each byte alive in them, in thousandths; 1000 when there is none.
+    #[must_use]
+    pub fn space_amplification_permille(&self) -> u64 {
+        self.segment_bytes.saturating_mul(1000).checked_div(self.segment_live_bytes).unwrap_or(1000)
     }
 }
 
@@ -53,7 +68,10 @@ impl Storage {
         Stats {
             journal_bytes: self.writer.written_bytes,
             unit_bytes: self.unit_bytes,
-            settled_bytes: self.settler.written_bytes,
+            settled_bytes: self.settler.settled_bytes,
+            merged_bytes: self.settler.merged_bytes,
+            checkpoint_bytes: self.settler.checkpoint_bytes,
+            checkpoints: self.settler.checkpoints,
             settles: self.settler.settles,
             merges: self.settler.merges,
             syncs: self.syncs,
@@ -62,8 +80,9 @@ impl Storage {
             window_bytes: window_files as u64 * self.options.journal_file_bytes,
             extents: self.index.extents(),
             tail_bytes: self.tail.bytes(),
-            segments: self.index.segments().len(),
-            segment_live_bytes: self.index.segments().values().map(|segment| segment.live).sum(),
+            segments: self.index.store.len(),
+            segment_live_bytes: self.index.store.live(),
+            segment_bytes: self.index.store.bytes(),
             logs: self.index.len(),
             owners: self.state.len(),
         }

@@ -14,7 +14,14 @@ use storage::{Lsn, Owner, SimDisk, Storage, StorageError, SyncPolicy};
 fn turn(pair: &mut Pair, n: u64) -> Result<(), StorageError> {
     let content = |bytes: usize| vec![n as u8; bytes];
     let log = n % 5;
-    pair.commit(&[Change::Put(vec![(log, 0)], vec![content(20), content(11_000)], n as i64)], SyncPolicy::Sync)?;
+    // Many small ones share a pack and are gone some turns later; what lives among them is merged.
+    let small = |n: u64| (0..4).map(move |k| 10 + (4 * n + k) % 48);
+    let mut changes = vec![Change::Put(vec![(log, 0)], vec![content(20), content(1000)], n as i64)];
+    changes.extend(small(n).map(|log| Change::Put(vec![(log, 0)], vec![content(2500)], n as i64)));
+    if n >= 12 {
+        changes.extend(small(n - 12).map(|log| Change::Trim(log, pair.model.logs[&log].end)));
+    }
+    pair.commit(&changes, SyncPolicy::Sync)?;
     pair.commit(
         &[
             Change::Put(vec![(log, 0), (6, n % 3)], vec![content(700)], n as i64),
@@ -36,7 +43,7 @@ fn turn(pair: &mut Pair, n: u64) -> Result<(), StorageError> {
     Ok(())
 }
 
-const TURNS: u64 = 26;
+const TURNS: u64 = 30;
 
 fn calls_of_the_life() -> u64 {
     let mut pair = Pair::new();

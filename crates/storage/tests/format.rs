@@ -47,13 +47,13 @@ fn the_example_of_format_md_is_what_storage_reads() {
     assert_eq!(read_all(&mut storage, 1), hello);
 
     let disk = SimDisk::new();
-    for name in ["checkpoint", "segments/00000000000000000001"] {
+    for name in ["checkpoint", "packs/00000000000000000001"] {
         disk.put_bytes(name, files[name].clone());
     }
     let (mut storage, recovered) = open(&disk);
     assert_eq!(recovered.state, state);
     assert_eq!(storage.range(LogId(4)), Some(five));
     assert_eq!(storage.range(LogId(9)), Some(LogRange { start: Offset(28), end: Offset(28) }));
-    assert_eq!(read_all(&mut storage, 1), hello, "out of the segment");
+    assert_eq!(read_all(&mut storage, 1), hello, "out of the pack");
     assert_eq!(recovered.damage[0].file, "journal/00000000000000000003", "its window is not part of the example");
 }

@@ -18,7 +18,7 @@ fn end_turn(pair: &mut Pair) {
 
 fn segment_bytes(pair: &Pair) -> u64 {
     let names = pair.disk.names();
-    let segments = names.iter().filter(|name| name.starts_with("segments/"));
+    let segments = names.iter().filter(|name| name.starts_with("segments/") || name.starts_with("packs/"));
     segments.map(|name| pair.disk.bytes_of(name).unwrap().len() as u64).sum()
 }
 

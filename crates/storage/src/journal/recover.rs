@@ -21,8 +21,8 @@ pub(crate) struct Base {
     pub(crate) first_file: u32,
     /// The number of its first entry.
     pub(crate) first_seq: u64,
-    /// State and ranges are known up to this entry.
-    pub(crate) seq: u64,
+    /// The checkpoint knows of this entry: it and all before it were durable.
+    pub(crate) durable: u64,
 }
 
 // Of an entry no more than is needed to find it again: there may be millions.
@@ -119,7 +119,7 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
     numbers.sort_unstable();
     let number_next = numbers.last().map_or(0, |last| *last).max(base.first_file.saturating_sub(1)) + 1;
     let mut window =
-        Window { files: Vec::new(), unreadable: Vec::new(), found: Vec::new(), durable: base.seq, number_next };
+        Window { files: Vec::new(), unreadable: Vec::new(), found: Vec::new(), durable: base.durable, number_next };
     for number in numbers {
         let name = file_name(u64::from(number));
         let failed = |error: io::Error| disk_error(&name, &error);
@@ -191,9 +191,8 @@ impl Walk<'_> {
             let Some((_, scanner)) = &mut scanner else { continue };
             let Some(header) = &scanner.header(found.at())? else { return Ok(at) };
             let file = &window.files[found.file()];
-            let known = header.seq <= self.base.seq;
             let durable = header.seq <= window.durable;
-            let whole = replay.entry(file, header, scanner, (known, durable))?;
+            let whole = replay.entry(file, header, scanner, durable)?;
             if !whole && !durable {
                 return Ok(at);
             }

@@ -5,10 +5,12 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::LogId;
 
 use super::entry::{Entry, Head};
 use super::files::{JournalFile, prepare};
 use super::frame::{ENTRIES_AT, align};
+use super::record::LOG_RANGE_BYTES;
 use crate::index::Index;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::tail::TailCache;
@@ -16,6 +18,8 @@ use crate::{Disk, Options};
 
 /// A turn with more than this is several entries.
 const ENTRY_BYTES_MAX: usize = 4 << 20;
+/// Log ranges in one entry: what a turn may take is bounded.
+const RANGES_MAX: usize = 512;
 // Settled files kept for use again.
 const SPARES_MAX: usize = 1;
 
@@ -56,6 +60,8 @@ pub(crate) struct Writer {
     prepare_again_seq: u64,
     number_next: u32,
     spares: Vec<u32>,
+    /// Logs whose ranges are still to be told of, since a file has ended.
+    ranges: Vec<LogId>,
     size_hint: usize,
 }
 
@@ -111,6 +117,7 @@ impl Writer {
             prepare_again_seq: 0,
             number_next,
             spares: Vec::new(),
+            ranges: Vec::new(),
             size_hint: 0,
         })
     }
@@ -176,13 +183,26 @@ impl Writer {
             self.next_file()?;
             self.end_file = false;
             self.begin(bytes);
-            for (id, log) in index.iter().filter(|(_, log)| log.touched == full) {
-                self.entry.log_range(id, log.start, log.end);
-            }
+            self.ranges.extend_from_slice(index.touched(full));
         } else {
             self.begin(bytes);
         }
+        self.add_ranges(bytes, index);
         Ok(())
+    }
+
+    // Ranges of the logs that the file before touched, some with each entry, where they leave room for what comes.
+    fn add_ranges(&mut self, bytes: usize, index: &Index) {
+        let room = self.file_bytes.saturating_sub(self.at + align((self.entry.bytes() + bytes) as u64));
+        let count = RANGES_MAX.min(room as usize / LOG_RANGE_BYTES).min(self.ranges.len());
+        for id in self.ranges.drain(self.ranges.len() - count..) {
+            if let Some(log) = index.get(id) {
+                self.entry.log_range(id, log.start, log.end);
+            }
+        }
+        if self.ranges.is_empty() {
+            self.ranges = Vec::new();
+        }
     }
 
     fn begin(&mut self, bytes: usize) {
@@ -251,6 +271,11 @@ impl Writer {
     /// Whether this place lies in the entry being built, and so not in the file yet.
     pub(crate) fn is_building(&self, file: u32, at: u64) -> bool {
         self.building && file == self.current_number() && at >= self.at
+    }
+
+    /// Whether an entry is being built.
+    pub(crate) fn is_in_entry(&self) -> bool {
+        self.building
     }
 
     /// Bytes of the entry being built, for a reader who is early.

@@ -1,43 +1,26 @@
-//! Writing a segment, out of journal files or of other segments: small neighbours are made one extent. Runs as a job;
-//! knows nothing of the index.
+//! Writing one file of the store: small neighbours are made one extent. Runs within a job; knows nothing of the index
+//! and not where the extents come from.
 
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use model::LogId;
 use model::checksum::crc32c;
 
 use super::footer::{Footer, FooterRun};
-use super::{EXTENTS_AT, ExtentHeader, segment_name};
-use crate::index::{Extent, Run};
-use crate::journal::files::{JournalFile, new_generation};
+use super::{EXTENTS_AT, ExtentHeader, FileId};
+use crate::index::Run;
+use crate::journal::files::new_generation;
 use crate::journal::frame::{FileHeader, Generation, SEGMENT};
-use crate::reads::{Place, Source, read_place};
-use crate::segment::open::OpenSegment;
 use crate::{Disk, DiskFile};
 
 /// Neighbours are made one extent up to this.
 const MERGE_BYTES_MAX: usize = 64 << 10;
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What one segment is made of: logs in order, and the extents of each.
-pub(crate) struct Plan {
-    pub(crate) number: u64,
-    pub(crate) logs: Vec<(LogId, Vec<Extent>)>,
-}
-
-/// A segment that was made.
-pub(crate) struct Built {
-    pub(crate) number: u64,
-    pub(crate) bytes: u64,
-    pub(crate) open: OpenSegment,
-    pub(crate) runs: Vec<(LogId, Run)>,
-}
-
-/// A segment being written.
+/// A file being written.
 pub(crate) struct Builder {
-    number: u64,
+    pub(crate) file: FileId,
     generation: Generation,
     handle: Arc<dyn DiskFile>,
     /// Bytes not written yet and where they go.
@@ -51,59 +34,19 @@ pub(crate) struct Builder {
     fresh: bool,
 }
 
-/// Makes a segment out of journal files and makes it durable (its name too, when the caller syncs the folder).
-///
-/// # Errors
-/// The disk's. What is left of the file is an orphan that the next start removes.
-pub(crate) fn build(disk: &dyn Disk, plan: &Plan, files: &[Arc<JournalFile>]) -> io::Result<Built> {
-    let mut builder = Builder::new(disk, plan.number)?;
-    for (log, extents) in &plan.logs {
-        builder.begin_run()?;
-        for extent in extents {
-            let file = files.iter().find(|file| file.number == extent.file);
-            let units = read_units(extent, file.map(|file| &**file))?;
-            let header = ExtentHeader {
-                log: *log,
-                first: extent.first,
-                time_max: extent.time_max,
-                bytes: units.as_ref().map_or(0, |units| units.len() as u32),
-                last_delta: extent.last_delta,
-                count: extent.count,
-                crc: extent.crc,
-                format: extent.format,
-                lost: units.is_none(),
-            };
-            builder.add(&header, &units.unwrap_or_default())?;
-        }
-    }
-    builder.finish()
-}
-
-// The units of an extent; `None` when they are damaged.
-fn read_units(extent: &Extent, file: Option<&JournalFile>) -> io::Result<Option<Bytes>> {
-    let Some(file) = file.filter(|_| !extent.lost) else { return Ok(None) };
-    let source = Source::Journal(extent.file);
-    let place = Place { source, at: u64::from(extent.at), bytes: extent.bytes as usize };
-    match read_place(&*file.handle, place).result {
-        Ok(units) => Ok(Some(units).filter(|units| crc32c(units) == extent.crc)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 impl Builder {
-    /// Begins the segment `number`.
+    /// Begins the file.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn new(disk: &dyn Disk, number: u64) -> io::Result<Builder> {
-        let handle = disk.open(&segment_name(number), true)?;
+    pub(crate) fn new(disk: &dyn Disk, file: FileId) -> io::Result<Builder> {
+        let handle = disk.open(&file.name(), true)?;
         handle.set_len(0)?; // an orphan of this name may have been there
         let generation = new_generation()?;
-        let buffer = FileHeader { number, generation }.encode(&SEGMENT);
+        let buffer = FileHeader { number: file.number, generation }.encode(&SEGMENT);
         debug_assert_eq!(buffer.len() as u64, EXTENTS_AT);
         Ok(Builder {
-            number,
+            file,
             generation,
             handle,
             buffer,
@@ -176,25 +119,31 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the segment and makes its content durable.
+    /// Makes durable what has been written: not too much is left to the end, so that no other sync waits long for it.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn finish(mut self) -> io::Result<Built> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.handle.sync()
+    }
+
+    /// Ends the file and makes its content durable; answers its runs and its length. Its name is durable when the
+    /// caller has synced the folder.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn finish(mut self) -> io::Result<(Vec<(LogId, Run)>, u64)> {
         self.release()?;
         let at = self.at + self.buffer.len() as u64;
         self.buffer.extend_from_slice(&self.footer.encode(&self.generation, at));
-        let header = FileHeader { number: self.number, generation: self.generation };
+        let header = FileHeader { number: self.file.number, generation: self.generation };
         self.buffer.extend_from_slice(&header.encode(&SEGMENT));
         self.write()?;
         self.handle.sync()?;
-        let number = self.number;
         let run = |run: &FooterRun| {
             let (first, last, time_max, bytes) = (run.first, run.last, run.time_max, run.bytes());
-            (run.log, Run { segment: number, first, last, time_max, bytes })
+            (run.log, Run { segment: self.file.number, first, last, time_max, at: run.at(), bytes })
         };
-        let runs = self.footer.runs.iter().map(run).collect();
-        let open = OpenSegment { handle: self.handle, generation: self.generation, footer: Arc::new(self.footer) };
-        Ok(Built { number, bytes: self.at, open, runs })
+        Ok((self.footer.runs.iter().map(run).collect(), self.at))
     }
 }

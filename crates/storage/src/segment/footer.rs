@@ -36,6 +36,11 @@ pub(crate) struct FooterRun {
 }
 
 impl FooterRun {
+    /// Where its first extent begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.blocks.first().map_or(self.end, |block| block.at)
+    }
+
     /// Bytes of its extents.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.first().map_or(0, |block| self.end - block.at)

@@ -8,7 +8,7 @@ use model::checksum::crc32c;
 use model::{LogId, Offset};
 
 use super::footer::{Footer, FooterRun, TRAILER_BYTES};
-use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, segment_name};
+use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::index::IdMap;
 use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, Generation, SEGMENT, pick_header, seeded_crc};
 use crate::{Disk, DiskFile};
@@ -26,17 +26,17 @@ pub(crate) struct OpenSegment {
     pub(crate) footer: Arc<Footer>,
 }
 
-/// Opens the segment `number`; `Ok(None)` when its header is damaged.
+/// Opens `file`; `Ok(None)` when its header is damaged.
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> io::Result<Option<OpenSegment>> {
-    let handle = disk.open(&segment_name(number), false)?;
+pub(crate) fn open_segment(disk: &dyn Disk, file: FileId) -> io::Result<Option<OpenSegment>> {
+    let handle = disk.open(&file.name(), false)?;
     let len = handle.len()?;
     let (mut bytes, mut copy) = ([0; FILE_HEADER_BYTES], [0; FILE_HEADER_BYTES]);
     handle.read_at(0, &mut bytes)?;
     handle.read_at(len.saturating_sub(FILE_HEADER_BYTES as u64), &mut copy)?;
-    let generation = match pick_header(&SEGMENT, number, [&bytes, &copy]) {
+    let generation = match pick_header(&SEGMENT, file.number, [&bytes, &copy]) {
         Ok(header) => header.generation,
         Err(BadHeader::Damaged | BadHeader::Unfinished) => return Ok(None),
         Err(BadHeader::Version(version)) => {

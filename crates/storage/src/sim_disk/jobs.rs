@@ -2,16 +2,24 @@
 
 use crate::{Completed, Storage, StorageError};
 
-/// Runs every job there is, and those that follow from them, in the order given. Answers what the outcomes meant.
+/// Runs every job there is, and those that follow from them, in the order given, background work too. Answers what the
+/// outcomes meant.
 ///
 /// # Errors
 /// [`StorageError::Closed`] as [`Storage::complete`].
 pub fn run_jobs(storage: &mut Storage) -> Result<Vec<Completed>, StorageError> {
     let mut meanings = Vec::new();
-    while let Some(job) = storage.next_job() {
-        meanings.push(storage.complete(job.run())?);
+    loop {
+        while let Some(job) = storage.next_job() {
+            meanings.push(storage.complete(job.run())?);
+        }
+        // Nothing is written while this goes on: what waits for a calm moment has it.
+        if storage.wants_tick() {
+            storage.tick();
+        } else {
+            return Ok(meanings);
+        }
     }
-    Ok(meanings)
 }
 
 /// Flushes, then runs all jobs: afterwards everything committed with [`crate::SyncPolicy::Sync`] is synced.

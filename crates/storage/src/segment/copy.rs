@@ -1,0 +1,393 @@
+//! Copying what is alive into new files of the store: out of the journal when it settles, out of packs and segments
+//! when they merge. Works in steps, each a job, so that whoever hands them out can pace them; between steps what was
+//! written is synced. Knows nothing of the index.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::checksum::crc32c;
+use model::{LogId, Offset};
+
+use super::build::Builder;
+use super::open::{OpenSegment, open_segment};
+use super::{EXTENT_HEADER_BYTES, ExtentHeader, FileId, PACKS, SEGMENTS};
+use crate::Disk;
+use crate::index::{Extent, IdMap, Run};
+use crate::journal::files::JournalFile;
+use crate::reads::{Place, Source as PlaceSource, read_place};
+
+/// What is read of a run at once.
+const READ_BYTES: usize = 256 << 10;
+/// Making a file durable counts as so many bytes.
+const FILE_COSTS: u64 = 256 << 10;
+
+/// Where the extents of a group lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// In journal files.
+    Window(Vec<Extent>),
+    /// In files of the store: neighbours in the log's order, which become one run.
+    Runs(Vec<(FileId, Run)>),
+}
+
+/// What is copied of one log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Group {
+    pub(crate) log: LogId,
+    /// What lies before this is not copied out of the store.
+    pub(crate) start: Offset,
+    pub(crate) source: Source,
+}
+
+impl Group {
+    /// Bytes to copy, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.source {
+            Source::Window(extents) => extents.iter().map(|extent| u64::from(extent.bytes)).sum(),
+            Source::Runs(runs) => runs.iter().map(|(_, run)| run.bytes).sum(),
+        }
+    }
+
+    fn first(&self) -> Option<Offset> {
+        match &self.source {
+            Source::Window(extents) => extents.first().map(|extent| extent.first),
+            Source::Runs(runs) => runs.first().map(|(_, run)| run.first),
+        }
+    }
+}
+
+/// What is to be done.
+pub(crate) struct Task {
+    pub(crate) groups: Vec<Group>,
+    /// The journal files that the groups' extents lie in.
+    pub(crate) files: Vec<Arc<JournalFile>>,
+    /// Numbers of new files from here on; as many are free as there are groups, and one.
+    pub(crate) number: u64,
+    /// A log with at least so many bytes gets a file of its own.
+    pub(crate) own_bytes: u64,
+}
+
+/// A run that was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Moved {
+    pub(crate) log: LogId,
+    /// The runs it stands for; none when it came out of the journal.
+    pub(crate) old: Vec<Run>,
+    pub(crate) new: Run,
+}
+
+/// A file that was made.
+pub(crate) struct Built {
+    pub(crate) file: FileId,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// Its runs.
+    pub(crate) moved: Vec<Moved>,
+    /// The index knows of the file.
+    pub(crate) is_known: bool,
+}
+
+/// What a step came to.
+pub(crate) enum Step {
+    /// There is more to do.
+    More,
+    /// All files are durable.
+    Done(Vec<Built>),
+    /// A source cannot be read: nothing was made.
+    Unreadable,
+}
+
+/// The group being copied, and how far it is.
+struct InHand {
+    group: Group,
+    /// It gets a file of its own.
+    is_own: bool,
+    /// Position of the next extent, or of the run being read.
+    item: usize,
+    /// Where in the file of that run.
+    at: u64,
+}
+
+/// The runs of a log that one new run stands for.
+type Old = (LogId, Vec<Run>);
+
+/// The work, between steps.
+pub(crate) struct Copier {
+    disk: Arc<dyn Disk>,
+    files: Vec<Arc<JournalFile>>,
+    number: u64,
+    own_bytes: u64,
+    /// Not arranged before the first step.
+    arranged: bool,
+    waiting: VecDeque<Group>,
+    in_hand: Option<InHand>,
+    pack: Option<Builder>,
+    own: Option<Builder>,
+    /// What the runs of the pack stand for, in its order.
+    pack_old: Vec<Old>,
+    open: IdMap<u64, OpenSegment>,
+    built: Vec<Built>,
+    buffer: (u64, u64, Bytes),
+    /// Bytes of all steps so far.
+    pub(crate) done_bytes: u64,
+}
+
+impl Copier {
+    pub(crate) fn new(disk: Arc<dyn Disk>, task: Task) -> Copier {
+        Copier {
+            disk,
+            files: task.files,
+            number: task.number,
+            own_bytes: task.own_bytes,
+            arranged: false,
+            waiting: task.groups.into(),
+            in_hand: None,
+            pack: None,
+            own: None,
+            pack_old: Vec::new(),
+            open: IdMap::default(),
+            built: Vec::new(),
+            buffer: (0, 0, Bytes::new()),
+            done_bytes: 0,
+        }
+    }
+
+    /// Copies about `bytes`. After anything but [`Step::More`], or an error, no step follows; nothing is left of the
+    /// files unless it is done.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn step(&mut self, bytes: u64) -> io::Result<Step> {
+        let step = self.go_on(bytes);
+        if !matches!(step, Ok(Step::More | Step::Done(_))) {
+            self.undo();
+        }
+        step
+    }
+
+    fn go_on(&mut self, bytes: u64) -> io::Result<Step> {
+        if !std::mem::replace(&mut self.arranged, true) {
+            self.arrange();
+        }
+        let until = self.done_bytes + bytes;
+        while self.done_bytes < until {
+            if self.in_hand.is_none() {
+                let Some(group) = self.waiting.pop_front() else { return self.finish() };
+                self.begin(group)?;
+            }
+            if !self.copy_some()? {
+                return Ok(Step::Unreadable);
+            }
+        }
+        for builder in [&self.pack, &self.own].into_iter().flatten() {
+            builder.sync()?;
+        }
+        Ok(Step::More)
+    }
+
+    // In the order of files: the small ones go into one pack by log; large ones come between, each its own.
+    fn arrange(&mut self) {
+        let groups = self.waiting.make_contiguous();
+        groups.sort_unstable_by_key(|group| (group.log, group.first()));
+    }
+
+    fn begin(&mut self, group: Group) -> io::Result<()> {
+        let is_own = group.bytes() >= self.own_bytes;
+        let at = match &group.source {
+            Source::Runs(runs) => runs.first().map_or(0, |(_, run)| run.at),
+            Source::Window(_) => 0,
+        };
+        if !is_own && let Some(pack) = &mut self.pack {
+            pack.begin_run()?;
+        }
+        self.in_hand = Some(InHand { group, is_own, item: 0, at });
+        Ok(())
+    }
+
+    // Copies an extent of the group in hand. Answers false when it cannot be read.
+    fn copy_some(&mut self) -> io::Result<bool> {
+        let Some(mut hand) = self.in_hand.take() else { return Ok(true) };
+        let more = match &hand.group.source {
+            Source::Window(extents) => {
+                if let Some(extent) = extents.get(hand.item) {
+                    let (header, units) = self.read_extent(hand.group.log, extent)?;
+                    self.add(&header, &units, hand.is_own)?;
+                }
+                hand.item += 1;
+                hand.item < extents.len()
+            }
+            Source::Runs(runs) => {
+                let Some((file, run)) = runs.get(hand.item) else { return Ok(false) };
+                let Some((header, units)) = self.read_run(*file, run, hand.at)? else { return Ok(false) };
+                if header.log != hand.group.log {
+                    return Ok(false);
+                }
+                hand.at += header.whole_bytes();
+                if header.last() >= hand.group.start {
+                    self.add(&header, &units, hand.is_own)?;
+                } else {
+                    self.done_bytes += header.whole_bytes();
+                }
+                if hand.at >= run.at + run.bytes {
+                    hand.item += 1;
+                    hand.at = runs.get(hand.item).map_or(0, |(_, next)| next.at);
+                }
+                hand.item < runs.len()
+            }
+        };
+        if more {
+            self.in_hand = Some(hand);
+        } else {
+            self.end(hand)?;
+        }
+        Ok(true)
+    }
+
+    fn add(&mut self, header: &ExtentHeader, units: &[u8], is_own: bool) -> io::Result<()> {
+        let builder = if is_own { &mut self.own } else { &mut self.pack };
+        let builder = match builder {
+            Some(builder) => builder,
+            None => {
+                let own = is_own.then_some((header.log, header.first));
+                let file = FileId { number: self.number, own };
+                self.number += 1;
+                builder.insert(Builder::new(&*self.disk, file)?)
+            }
+        };
+        self.done_bytes += header.whole_bytes();
+        builder.add(header, units)
+    }
+
+    fn end(&mut self, hand: InHand) -> io::Result<()> {
+        let old = match hand.group.source {
+            Source::Window(_) => Vec::new(),
+            Source::Runs(runs) => runs.into_iter().map(|(_, run)| run).collect(),
+        };
+        if hand.is_own {
+            let builder = self.own.take();
+            return self.close(builder, vec![(hand.group.log, old)]);
+        }
+        self.pack_old.push((hand.group.log, old));
+        Ok(())
+    }
+
+    fn close(&mut self, builder: Option<Builder>, old: Vec<Old>) -> io::Result<()> {
+        let Some(builder) = builder else { return Ok(()) };
+        let file = builder.file;
+        self.built.push(Built { file, bytes: 0, moved: Vec::new(), is_known: false }); // known to `undo` from here on
+        let (runs, bytes) = builder.finish()?;
+        self.done_bytes += FILE_COSTS;
+        let mut old = old.into_iter();
+        let mut moved = Vec::with_capacity(runs.len());
+        for (log, new) in runs {
+            // A group of which nothing was left made no run.
+            let matches =
+                |(of, old): &Old| *of == log && (old.is_empty() || old.iter().any(|run| run.last == new.last));
+            let Some((_, old)) = old.by_ref().find(matches) else { continue };
+            moved.push(Moved { log, old, new });
+        }
+        if let Some(built) = self.built.last_mut() {
+            (built.bytes, built.moved) = (bytes, moved);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<Step> {
+        let (builder, old) = (self.pack.take(), std::mem::take(&mut self.pack_old));
+        self.close(builder, old)?;
+        let built = std::mem::take(&mut self.built);
+        let folders: BTreeSet<String> =
+            built.iter().filter_map(|built| built.file.own).map(|own| own.0).map(FileId::log_folder).collect();
+        let synced = || -> io::Result<()> {
+            if built.is_empty() {
+                return Ok(());
+            }
+            for folder in &folders {
+                self.disk.sync_folder(folder)?;
+            }
+            if !folders.is_empty() {
+                self.disk.sync_folder(SEGMENTS)?;
+            }
+            if built.iter().any(|built| built.file.own.is_none()) {
+                self.disk.sync_folder(PACKS)?;
+            }
+            self.disk.sync_folder("")
+        };
+        match synced() {
+            Ok(()) => Ok(Step::Done(built)),
+            Err(error) => {
+                self.built = built;
+                Err(error)
+            }
+        }
+    }
+
+    // Gives the space back at once; what cannot be removed now is an orphan for the next start.
+    fn undo(&mut self) {
+        let open = [self.pack.take(), self.own.take()];
+        let files =
+            open.iter().flatten().map(|builder| builder.file).chain(self.built.drain(..).map(|built| built.file));
+        for file in files {
+            let _ = self.disk.remove(&file.name());
+        }
+    }
+
+    // An extent of the journal; marked as lost when it is damaged.
+    fn read_extent(&self, log: LogId, extent: &Extent) -> io::Result<(ExtentHeader, Bytes)> {
+        let file = self.files.iter().find(|file| file.number == extent.file).filter(|_| !extent.lost);
+        let place =
+            Place { source: PlaceSource::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize };
+        let units = match file.map(|file| read_place(&*file.handle, place).result) {
+            Some(Ok(units)) if crc32c(&units) == extent.crc => Some(units),
+            Some(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            Some(_) | None => None,
+        };
+        let header = ExtentHeader {
+            log,
+            first: extent.first,
+            time_max: extent.time_max,
+            bytes: units.as_ref().map_or(0, |units| units.len() as u32),
+            last_delta: extent.last_delta,
+            count: extent.count,
+            crc: extent.crc,
+            format: extent.format,
+            lost: units.is_none(),
+        };
+        Ok((header, units.unwrap_or_default()))
+    }
+
+    // The extent at `at` in a file of the store; `None` when it cannot be read.
+    fn read_run(&mut self, file: FileId, run: &Run, at: u64) -> io::Result<Option<(ExtentHeader, Bytes)>> {
+        if !self.open.contains_key(&file.number) {
+            // One that is gone was trimmed away meanwhile; one that cannot be read is left alone.
+            let Ok(Some(segment)) = open_segment(&*self.disk, file) else { return Ok(None) };
+            self.open.insert(file.number, segment);
+        }
+        let end = run.at + run.bytes;
+        let Some(head) = self.bytes_of(file.number, (at, end), EXTENT_HEADER_BYTES) else { return Ok(None) };
+        let Some(generation) = self.open.get(&file.number).map(|segment| segment.generation) else { return Ok(None) };
+        let header = ExtentHeader::decode(&generation, &head).filter(|header| !header.lost);
+        let Some(header) = header else { return Ok(None) };
+        let units = self.bytes_of(file.number, (at + EXTENT_HEADER_BYTES as u64, end), header.bytes as usize);
+        Ok(units.filter(|units| crc32c(units) == header.crc).map(|units| (header, units)))
+    }
+
+    // `count` bytes at `at`, none of them behind `end`.
+    fn bytes_of(&mut self, number: u64, (at, end): (u64, u64), count: usize) -> Option<Bytes> {
+        if at + count as u64 > end {
+            return None;
+        }
+        let (of, from, bytes) = &self.buffer;
+        let inside = *of == number && at >= *from && at + count as u64 <= *from + bytes.len() as u64;
+        if !inside {
+            let wanted = usize::try_from((end - at).min(READ_BYTES.max(count) as u64)).ok()?;
+            let place = Place { source: PlaceSource::Segment(number), at, bytes: wanted };
+            let bytes = read_place(&*self.open.get(&number)?.handle, place).result.ok()?;
+            self.buffer = (number, at, bytes);
+        }
+        let from = (at - self.buffer.1) as usize;
+        Some(self.buffer.2.slice(from..from + count))
+    }
+}
