@@ -138,8 +138,9 @@ impl Core {
         self.partitions.advance(progress, moved);
         let events = &mut self.events;
         for (log, watermark) in moved.iter() {
-            let tell = |session, call| events.push(session, Event::Readable(call));
-            self.partitions.watches.moved(*log, *watermark, tell);
+            let mut tell = |session, call| events.push(session, Event::Readable(call));
+            self.partitions.watches.moved(*log, *watermark, &mut tell);
+            self.partitions.follows.moved(*log, tell);
         }
     }
 

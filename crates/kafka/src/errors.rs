@@ -43,6 +43,7 @@ impl ErrorCode {
     pub const NON_EMPTY_GROUP: ErrorCode = ErrorCode(68);
     pub const GROUP_ID_NOT_FOUND: ErrorCode = ErrorCode(69);
     pub const FETCH_SESSION_ID_NOT_FOUND: ErrorCode = ErrorCode(70);
+    pub const INVALID_FETCH_SESSION_EPOCH: ErrorCode = ErrorCode(71);
     pub const UNKNOWN_LEADER_EPOCH: ErrorCode = ErrorCode(75);
     pub const UNSUPPORTED_COMPRESSION_TYPE: ErrorCode = ErrorCode(76);
     pub const MEMBER_ID_REQUIRED: ErrorCode = ErrorCode(79);

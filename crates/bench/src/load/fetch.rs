@@ -46,23 +46,41 @@ pub(crate) fn start(plan: &Plan) -> Vec<u64> {
 /// When anything is refused, or nothing comes for long.
 pub(crate) fn run(plan: &Plan, offsets: &mut [u64]) -> Outcome<()> {
     let mut client = Kafka::connect(&plan.address)?;
+    let mut session = Session { id: 0, epoch: 0 };
+    let mut changed: Vec<usize> = (0..offsets.len()).collect();
     let mut records = 0;
-    let mut first = 0;
     let mut last = Instant::now();
     while records < plan.records {
-        client.send(1, 11, &request(plan, offsets, (first, WAIT_MS)))?;
+        client.send(1, 11, &request(plan, session, (&changed, offsets), WAIT_MS))?;
         let answer = client.receive()?;
-        let taken = take(plan, &answer, offsets)?;
-        // Whoever was answered last stands first in the next request, as clients do it, so that none is starved.
-        first = taken.next;
+        changed.clear();
+        let taken = take(plan, &answer, offsets, &mut changed)?;
+        if taken.session != session.id {
+            session = Session { id: taken.session, epoch: 0 };
+        }
+        session.epoch += 1;
         records += taken.records;
         if taken.records > 0 {
             last = Instant::now();
         } else if last.elapsed() > PATIENCE {
             return Err(format!("{}: {records} of {} records came", plan.topic, plan.records));
         }
+        if session.id == 0 {
+            session.epoch = 0;
+            // Whoever was answered stands last in the next request, as clients do it, so that none is starved.
+            let is_changed: std::collections::HashSet<usize> = changed.iter().copied().collect();
+            let others = (0..offsets.len()).filter(|at| !is_changed.contains(at));
+            changed = others.chain(changed.iter().copied()).collect();
+        }
     }
     Ok(())
+}
+
+/// A fetch session as the client knows it (KIP-227).
+#[derive(Clone, Copy)]
+struct Session {
+    id: i32,
+    epoch: i32,
 }
 
 /// Waits until every partition can be read.
@@ -82,16 +100,20 @@ pub(crate) fn await_ready(plan: &Plan) -> Outcome<()> {
 
 fn probe(plan: &Plan) -> Outcome<()> {
     let mut client = Kafka::connect(&plan.address)?;
-    client.send(1, 11, &request(plan, &start(plan), (0, 0)))?;
-    take(plan, &client.receive()?, &mut start(plan)).map(drop)
+    let mut offsets = start(plan);
+    let all: Vec<usize> = (0..offsets.len()).collect();
+    client.send(1, 11, &request(plan, Session { id: 0, epoch: -1 }, (&all, &offsets), 0))?;
+    take(plan, &client.receive()?, &mut offsets, &mut Vec::new()).map(drop)
 }
 
-fn request(plan: &Plan, offsets: &[u64], (first, wait_ms): (usize, i32)) -> Vec<u8> {
+/// Asks for the partitions at `changed`; within a session that has begun, the others are asked for too.
+fn request(plan: &Plan, session: Session, (changed, offsets): (&[usize], &[u64]), wait_ms: i32) -> Vec<u8> {
     let mut body = Writer::default();
-    body.i32(-1).i32(wait_ms).i32(1).i32(ANSWER_BYTES).u8(0).i32(0).i32(-1);
-    body.i32(1).text16(&plan.topic).i32(offsets.len() as i32);
-    for at in (first..offsets.len()).chain(0..first) {
-        body.i32(plan.partitions.start as i32 + at as i32).i32(-1).u64(offsets[at]).u64(u64::MAX).i32(PARTITION_BYTES);
+    body.i32(-1).i32(wait_ms).i32(1).i32(ANSWER_BYTES).u8(0).i32(session.id).i32(session.epoch);
+    body.i32(1).text16(&plan.topic).i32(changed.len() as i32);
+    for at in changed {
+        let partition = plan.partitions.start as i32 + *at as i32;
+        body.i32(partition).i32(-1).u64(offsets[*at]).u64(u64::MAX).i32(PARTITION_BYTES);
     }
     body.i32(0).text16("");
     body.0
@@ -100,23 +122,27 @@ fn request(plan: &Plan, offsets: &[u64], (first, wait_ms): (usize, i32)) -> Vec<
 #[derive(Default)]
 struct Taken {
     records: u64,
-    /// The partition behind the last that had anything.
-    next: usize,
+    /// The session's id.
+    session: i32,
 }
 
-fn take(plan: &Plan, answer: &[u8], offsets: &mut [u64]) -> Outcome<Taken> {
+/// Moves the offsets of what came, and says which.
+fn take(plan: &Plan, answer: &[u8], offsets: &mut [u64], changed: &mut Vec<usize>) -> Outcome<Taken> {
     let mut taken = Taken::default();
     let mut bytes = 0;
     let mut fields = Reader(answer);
     fields.i32()?;
     let error = fields.i16()?;
-    fields.i32()?;
+    if error != 0 {
+        return Err(format!("fetching {} failed with {error}", plan.topic));
+    }
+    taken.session = fields.i32()? as i32;
     for _ in 0..fields.i32()? {
         let name = fields.length::<2>()?;
         fields.bytes(name)?;
         for _ in 0..fields.i32()? {
             let partition = fields.i32()?;
-            let error = error.max(fields.i16()?);
+            let error = fields.i16()?;
             if error != 0 {
                 return Err(format!("fetching {}-{partition} failed with {error}", plan.topic));
             }
@@ -133,7 +159,7 @@ fn take(plan: &Plan, answer: &[u8], offsets: &mut [u64]) -> Outcome<Taken> {
             let count = pass(batches, offset)?;
             taken.records += count;
             if count > 0 {
-                taken.next = (at + 1) % plan.partitions.len();
+                changed.push(at);
             }
         }
     }

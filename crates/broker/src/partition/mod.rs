@@ -3,6 +3,7 @@
 mod api;
 mod append;
 mod fetch;
+mod follow;
 mod log;
 mod partitions;
 mod producers;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::{LogId, Offset, Wall};
 use storage::{Lsn, Progress, ReadId, SyncPolicy};
 
+use super::follow::Follows;
 use super::log::Log;
 use super::producers::Producers;
 use super::watch::Watches;
@@ -34,6 +35,7 @@ pub(crate) struct Partitions {
     /// Logs with an entry that waits to be synced, by turn.
     to_sync: VecDeque<(Lsn, LogId)>,
     pub(crate) watches: Watches,
+    pub(crate) follows: Follows,
     /// Sessions to be told when a read need not wait any more.
     reads: IdMap<ReadId, Vec<(SessionId, CallId)>>,
 }
@@ -54,7 +56,9 @@ impl Partitions {
     /// Forgets a log. Watches on it fire.
     pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
         if self.by_log.remove(&log).is_some() {
-            self.watches.moved(log, Offset(u64::MAX), |session, call| events.push(session, Event::Readable(call)));
+            let mut tell = |session, call| events.push(session, Event::Readable(call));
+            self.watches.moved(log, Offset(u64::MAX), &mut tell);
+            self.follows.moved(log, tell);
         }
     }
 
@@ -120,6 +124,7 @@ impl Partitions {
     /// A session is gone: nobody is to be told for it.
     pub(crate) fn session_closed(&mut self, session: SessionId) {
         self.watches.remove_all(session);
+        self.follows.end_all(session);
         for waiting in self.reads.values_mut() {
             waiting.retain(|(whose, _)| *whose != session);
         }

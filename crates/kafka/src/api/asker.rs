@@ -22,6 +22,10 @@ pub(crate) struct Asker {
     pub calls: CallIds,
     /// For the reply being made.
     pub buffer: Vec<u8>,
+    /// The fetch session of this connection, if it has one.
+    pub fetch_session: Option<Box<super::fetch::FetchSession>>,
+    /// How many it has had.
+    pub fetch_sessions: i32,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
     /// For records that are unpacked to be looked at.
@@ -36,6 +40,8 @@ impl Asker {
             settings,
             calls: CallIds::default(),
             buffer: Vec::new(),
+            fetch_session: None,
+            fetch_sessions: 0,
             scratch: Vec::new(),
             unpacked: Vec::new(),
         }

@@ -1,8 +1,8 @@
 //! Fetch: stored batches back to consumers, untouched when they are record batches, converted when another tongue wrote
-//! them. Waits (a long poll) until there is enough or the time is over. Fetch sessions are never kept: the session id
-//! is always 0, which tells clients to ask in full each time (KIP-227).
+//! them. Waits (a long poll) until there is enough or the time is over.
 
 mod select;
+mod session;
 
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::pending::Answer;
 use crate::wire::{Pieces, Text, Uuid, messages};
 
 use select::{Selection, select};
+pub(crate) use session::FetchSession;
 
 pub(crate) static ROW: Row = row_of((1, "Fetch"), 4..=18, 12, handle);
 
@@ -99,8 +100,10 @@ messages! {
     }
 }
 
-/// The epochs that ask for everything: the first of a session, and "no session".
-const FULL_EPOCHS: std::ops::RangeInclusive<i32> = -1..=0;
+/// The epoch of a request that asks for everything and wants no session, or no more.
+const NO_SESSION_EPOCH: i32 = -1;
+/// The epoch of a request that asks for everything and begins a session.
+const FIRST_EPOCH: i32 = 0;
 
 /// How long data that must come from a cold disk may keep a client waiting beyond its own time: an empty answer would
 /// only make it ask again for the same read.
@@ -117,7 +120,20 @@ pub(crate) struct Plan {
     has_given_up: bool,
     min_bytes: usize,
     max_bytes: usize,
+    /// What to read; nothing when a session says it.
     topics: Vec<PlanTopic>,
+    session: PlanSession,
+}
+
+/// What a fetch has to do with sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlanSession {
+    /// Nothing.
+    None,
+    /// It begins one.
+    Begins,
+    /// It goes on with the one of this id.
+    GoesOn(i32),
 }
 
 struct PlanTopic {
@@ -135,22 +151,44 @@ struct PlanPartition {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: FetchRequest<'_> = call.read_body()?;
-    if !FULL_EPOCHS.contains(&request.session_epoch) {
-        let error_code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND.0;
-        return Ok(asker.reply(call.to, &FetchResponse { error_code, ..FetchResponse::default() }));
-    }
+    let (session, wait_for) = match request.session_epoch {
+        FIRST_EPOCH => (PlanSession::Begins, asker.calls.next()),
+        NO_SESSION_EPOCH => {
+            if request.session_id != 0 {
+                session::close(asker, cx.broker);
+            }
+            (PlanSession::None, asker.calls.next())
+        }
+        _ => match session::take(asker, cx, &request) {
+            Ok(call) => (PlanSession::GoesOn(request.session_id), call),
+            Err(code) => return Ok(refuse(asker, call.to, code)),
+        },
+    };
+    let topics = match session {
+        PlanSession::GoesOn(_) => Vec::new(),
+        _ => request.topics.iter().map(|topic| plan_topic(asker, cx, topic)).collect(),
+    };
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let plan = Plan {
         deadline: cx.now.mono.plus(wait),
-        call: asker.calls.next(),
+        call: wait_for,
         is_overdue: wait.is_zero(),
         is_watching: false,
         has_given_up: false,
         min_bytes: bytes_of(request.min_bytes),
         max_bytes: bytes_of(request.max_bytes).min(asker.settings.fetch_bytes_max),
-        topics: request.topics.iter().map(|topic| plan_topic(asker, cx, topic)).collect(),
+        topics,
+        session,
     };
     Ok(attempt(asker, cx, call.to, Box::new(plan)))
+}
+
+fn refuse(asker: &mut Asker, to: ReplyTo, code: ErrorCode) -> Answer {
+    asker.reply(to, &FetchResponse { error_code: code.0, ..FetchResponse::default() })
+}
+
+fn respond(asker: &mut Asker, to: ReplyTo, topics: Vec<FetchedTopic<'_>>, session_id: i32) -> Answer {
+    asker.reply(to, &FetchResponse { topics, session_id, ..FetchResponse::default() })
 }
 
 fn bytes_of(asked: i32) -> usize {
@@ -201,7 +239,29 @@ struct Found {
     watched: Vec<Watched>,
 }
 
+impl Plan {
+    /// Whether what was found is the answer; else it is waited for more.
+    fn is_answered(&self, found: &Found, has_partitions: bool) -> bool {
+        let nothing_to_wait_for = found.has_error || !has_partitions && !found.pending;
+        // An empty answer would be a lie while the disk is still asked, even to a reader that does not want to wait.
+        let cold = found.pending && found.bytes == 0 && !self.has_given_up;
+        let enough = found.bytes >= self.min_bytes || self.is_overdue;
+        nothing_to_wait_for || (enough && !cold)
+    }
+
+    /// Begins to wait. Answers whether also for something new, and not only for the disk.
+    fn wait(&mut self, now: Mono) -> bool {
+        if self.is_overdue {
+            self.deadline = now.plus(COLD_WAIT);
+        }
+        !self.is_overdue
+    }
+}
+
 fn attempt(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan: Box<Plan>) -> Answer {
+    if let PlanSession::GoesOn(id) = plan.session {
+        return session::attempt(asker, cx, to, plan, id);
+    }
     let mut found = Found::default();
     let mut topics = Vec::with_capacity(plan.topics.len());
     for topic in &plan.topics {
@@ -211,23 +271,21 @@ fn attempt(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan: Box<Plan>)
         }
         topics.push((topic, partitions));
     }
-    let nothing_to_wait_for = found.has_error || found.watched.is_empty() && !found.pending;
-    // An empty answer would be a lie while the disk is still asked, even to a reader that does not want to wait.
-    let cold = found.pending && found.bytes == 0 && !plan.has_given_up;
-    let enough = found.bytes >= plan.min_bytes || plan.is_overdue;
-    if nothing_to_wait_for || (enough && !cold) {
+    if plan.is_answered(&found, !found.watched.is_empty()) {
         let topics = topics.into_iter().map(|(topic, partitions)| FetchedTopic {
-            topic: Text::Borrowed(&topic.name),
+            topic: Text::Owned(topic.name.clone()),
             topic_id: topic.id,
             partitions,
         });
-        let response = FetchResponse { topics: topics.collect(), ..FetchResponse::default() };
-        return asker.reply(to, &response);
+        let topics: Vec<FetchedTopic<'_>> = topics.collect();
+        let session_id = match plan.session {
+            PlanSession::Begins => session::open(asker, cx, &mut plan, &topics),
+            _ => 0,
+        };
+        return respond(asker, to, topics, session_id);
     }
     drop(topics);
-    if plan.is_overdue {
-        plan.deadline = cx.now.mono.plus(COLD_WAIT);
-    } else {
+    if plan.wait(cx.now.mono) {
         plan.is_watching = true;
         cx.broker.watch(asker.peer.session, plan.call, &found.watched);
     }
@@ -266,6 +324,15 @@ fn read(
     let log = partition.log?;
     let from = u64::try_from(partition.from).map(Offset).map_err(|_| ErrorCode::OFFSET_OUT_OF_RANGE)?;
     let room = plan.max_bytes.saturating_sub(found.bytes).min(partition.max_bytes);
+    if room == 0 && found.bytes > 0 {
+        // The answer is full: what there is is told, and nothing read in vain.
+        let bounds = cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error))?;
+        if from < bounds.start || from > bounds.end {
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
+        found.watched.push(Watched { log, from: bounds.end });
+        return Ok(answered(partition.index, (bounds.start, bounds.end), Pieces::default()));
+    }
     let fetched = cx
         .broker
         .fetch(asker.peer.session, plan.call, log, from, room)
@@ -279,13 +346,17 @@ fn read(
     })?;
     found.bytes += pieces.0.iter().map(bytes::Bytes::len).sum::<usize>();
     found.watched.push(Watched { log, from: fetched.end.max(from) });
-    Ok(FetchedPartition {
-        partition_index: partition.index,
-        high_watermark: fetched.end.0 as i64,
-        last_stable_offset: fetched.end.0 as i64,
-        log_start_offset: fetched.start.0 as i64,
+    Ok(answered(partition.index, (fetched.start, fetched.end), pieces))
+}
+
+fn answered(index: i32, (start, end): (Offset, Offset), pieces: Pieces) -> FetchedPartition {
+    FetchedPartition {
+        partition_index: index,
+        high_watermark: end.0 as i64,
+        last_stable_offset: end.0 as i64,
+        log_start_offset: start.0 as i64,
         aborted_transactions: None,
         records: Some(pieces),
         ..FetchedPartition::default()
-    })
+    }
 }

@@ -2,6 +2,7 @@
 //! itself elsewhere; and against random bytes.
 
 mod configs;
+mod fetch_sessions;
 mod groups;
 mod produce_fetch;
 mod records;
