@@ -1,19 +1,21 @@
 //! The format under tag 1: record batches of format 2, kept as their producer sent them. Only base offset and leader
 //! epoch are written into them; both lie outside the checksum.
 //!
-//! Opening unpacks all codecs; building never packs.
+//! Opening unpacks all codecs; building never packs; compaction packs again as it was.
 
 pub(crate) mod batch;
 mod codec;
 mod neutral;
 mod records;
 pub(crate) mod scan;
+mod weed;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
+use model::keyed::{Left, Sieve, VisitKeyed};
 use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, Message, Offset, Stamp, UnitAt};
 
 use self::batch::{BatchHeader, HEADER_BYTES, MAGIC};
@@ -75,6 +77,24 @@ impl Format for RecordFormat {
             rest = &rest[taken..];
         }
         Ok(())
+    }
+
+    fn allows_gaps(&self) -> bool {
+        true
+    }
+
+    fn keys(&self, unit: &Bytes, base: Offset, visit: &mut VisitKeyed<'_>) -> Result<(), FormatError> {
+        weed::keys(unit, base, visit)
+    }
+
+    fn weed(
+        &self,
+        unit: &Bytes,
+        base: Offset,
+        sieve: &mut Sieve<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Left>, FormatError> {
+        weed::weed(unit, base, sieve, out)
     }
 }
 
@@ -194,4 +214,7 @@ pub fn fuzz_batch(bytes: &[u8]) {
     });
     let mut built = Vec::new();
     let _ = RecordFormat.build(&messages, &mut built);
+    let mut keep = |keyed: &model::Keyed<'_>| keyed.offset.0.is_multiple_of(2);
+    let mut sieve = Sieve { keep: &mut keep, tombstones_until: model::Wall(1) };
+    let _ = RecordFormat.weed(&units, Offset::ZERO, &mut sieve, &mut built);
 }

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::keyed::{self, Left, Sieve, VisitKeyed};
 use crate::{Message, Offset, Wall};
 
 /// Names the format of stored units on disk. Fixed for ever once given (see FORMAT.md).
@@ -84,6 +85,34 @@ pub trait Format: Send + Sync {
     /// # Errors
     /// [`FormatError`] when the format cannot hold them.
     fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError>;
+
+    /// Whether units say their own distances, so that such as are not next to each other may lie back to back.
+    fn allows_gaps(&self) -> bool {
+        false
+    }
+
+    /// Visits the keys in one unit, whose first message lies at `base`. What is no message is passed over.
+    ///
+    /// # Errors
+    /// [`FormatError`] as for [`Format::open`].
+    fn keys(&self, unit: &bytes::Bytes, base: Offset, visit: &mut VisitKeyed<'_>) -> Result<(), FormatError> {
+        keyed::keys(self, unit, base, visit)
+    }
+
+    /// Appends to `out` what is left of one unit, whose first message lies at `base`, when only those stay that `sieve`
+    /// keeps. `None`, and nothing appended, when none does.
+    ///
+    /// # Errors
+    /// [`FormatError`] as for [`Format::open`].
+    fn weed(
+        &self,
+        unit: &bytes::Bytes,
+        base: Offset,
+        sieve: &mut Sieve<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Left>, FormatError> {
+        keyed::weed(self, unit, base, sieve, out)
+    }
 }
 
 /// The formats of all tongues, by tag.

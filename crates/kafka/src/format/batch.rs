@@ -245,6 +245,14 @@ pub(crate) fn set_time(batch: &mut [u8], kind: TimeKind, max_time: i64) {
     seal(batch);
 }
 
+/// Gives `batch` the leader's epoch of another one. It lies outside the sum.
+pub(crate) fn take_epoch(batch: &mut [u8], from: &[u8]) {
+    let place = EPOCH_AT..EPOCH_AT + 4;
+    if let (Some(epoch), Some(other)) = (batch.get_mut(place.clone()), from.get(place)) {
+        epoch.copy_from_slice(other);
+    }
+}
+
 /// Writes the sum of a batch that is otherwise complete.
 pub(crate) fn seal(batch: &mut [u8]) {
     let crc = crc32c(&batch[ATTRIBUTES_AT..]);

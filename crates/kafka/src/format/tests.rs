@@ -335,3 +335,81 @@ proptest! {
         crate::fuzz_batch(&bytes);
     }
 }
+
+/// What a reader of another implementation finds: offset, time, key, whether it is a tombstone.
+fn theirs_of(units: &[u8]) -> Vec<(i64, i64, Option<Bytes>, bool)> {
+    let mut bytes = Bytes::copy_from_slice(units);
+    let sets = theirs::RecordBatchDecoder::decode_all(&mut bytes).unwrap();
+    let records = sets.into_iter().flat_map(|set| set.records);
+    records.map(|record| (record.offset, record.timestamp, record.key, record.value.is_none())).collect()
+}
+
+fn weeded(
+    unit: &[u8],
+    base: u64,
+    until: i64,
+    keep: impl Fn(&model::Keyed<'_>) -> bool,
+) -> Option<(model::Left, Vec<u8>)> {
+    let mut out = b"before".to_vec();
+    let mut keep = |keyed: &model::Keyed<'_>| keep(keyed);
+    let mut sieve = model::Sieve { keep: &mut keep, tombstones_until: Wall(until) };
+    let left = RecordFormat.weed(&Bytes::copy_from_slice(unit), Offset(base), &mut sieve, &mut out).unwrap();
+    let rest = out.split_off(6);
+    assert_eq!(out, b"before");
+    left.map(|left| (left, rest))
+}
+
+#[test]
+fn a_weeded_batch_keeps_its_place_and_every_reader_reads_what_is_left() {
+    for codec in CODECS {
+        let mut unit = client_batch(10, codec);
+        batch::stamp(&mut unit, Stamp { base: Offset(500), epoch: 7, at: Wall(0) });
+        let all = theirs_of(&unit);
+        let (left, rest) = weeded(&unit, 500, 99_000, |keyed| keyed.offset.0 % 4 == 1).unwrap();
+        assert_eq!((left.last, left.count, left.time_max), (Offset(509), 3, Wall(1009)));
+        let header = BatchHeader::read(&rest).unwrap();
+        assert_eq!((header.base, header.last(), header.count, header.bytes), (500, 509, 3, rest.len()));
+        assert_eq!(header.codec(), BatchHeader::read(&unit).unwrap().codec());
+        assert_eq!(rest[12..16], [0, 0, 0, 7], "the leader's epoch stays");
+        let wanted: Vec<_> = all.iter().filter(|(offset, ..)| offset % 4 == 1).cloned().collect();
+        assert_eq!(theirs_of(&rest), wanted, "{codec:?}");
+        let ours: Vec<_> = open(&rest, 500).unwrap().into_iter().map(|(at, message)| (at, message.created)).collect();
+        assert_eq!(ours, [(501, Some(Wall(1001))), (505, Some(Wall(1005))), (509, Some(Wall(1009)))]);
+        assert_eq!(weeded(&unit, 500, 0, |_| false), None);
+        let (left, same) = weeded(&unit, 500, 0, |keyed| !keyed.is_tombstone).unwrap();
+        assert_eq!((left.count, theirs_of(&same).len()), (7, 7));
+    }
+}
+
+#[test]
+fn tombstones_that_stay_carry_until_when_and_times_stay_true() {
+    for codec in CODECS {
+        let unit = client_batch(6, codec);
+        let (_, once) = weeded(&unit, 0, 99_000, |keyed| keyed.offset.0 >= 2).unwrap();
+        let header = BatchHeader::read(&once).unwrap();
+        assert_eq!((header.attributes & 0x40, header.first_time, header.max_time), (0x40, 99_000, 1005));
+        assert_eq!(theirs_of(&once), theirs_of(&unit)[2..].to_vec());
+        let mut seen = Vec::new();
+        RecordFormat
+            .keys(&Bytes::from(once.clone()), Offset(0), &mut |keyed| {
+                seen.push((keyed.offset.0, keyed.is_tombstone, keyed.stays_until));
+            })
+            .unwrap();
+        let until = Some(Wall(99_000));
+        assert_eq!(seen, [(2, true, until), (3, false, until), (4, false, until), (5, true, until)]);
+        let (_, again) = weeded(&once, 0, 500_000, |keyed| keyed.offset.0 != 3).unwrap();
+        assert_eq!(BatchHeader::read(&again).unwrap().first_time, 99_000, "decided once");
+        let (_, without) = weeded(&again, 0, 500_000, |keyed| !keyed.is_tombstone).unwrap();
+        assert_eq!(BatchHeader::read(&without).unwrap().attributes & 0x40, 0);
+        assert_eq!(theirs_of(&without), theirs_of(&unit)[4..5].to_vec());
+    }
+}
+
+#[test]
+fn a_batch_that_stays_whole_is_copied_byte_for_byte_to_its_true_place() {
+    let mut unit = client_batch(2, theirs::Compression::Lz4);
+    batch::stamp(&mut unit, Stamp { base: Offset(3), epoch: 0, at: Wall(0) });
+    let (_, rest) = weeded(&unit, 77, 0, |_| true).unwrap();
+    batch::rebase(&mut unit, Offset(77));
+    assert_eq!(rest, unit);
+}
