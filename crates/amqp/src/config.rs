@@ -69,6 +69,9 @@ pub const CREDIT_BYTES: u32 = 1 << 20;
 /// Confirms waiting for the disk on one connection beyond which nothing more is read.
 pub const CONFIRMS_WAITING_MAX: usize = 100_000;
 
+/// A publish for which there was no room on the disk is tried again after so long.
+pub const STALLED_AGAIN: Duration = Duration::from_millis(200);
+
 /// Bytes of replies held back for the disk on one channel beyond which nothing more is read.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 

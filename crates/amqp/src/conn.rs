@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
+use broker::routing::MailboxId;
 use broker::{Broker, CallId, Cx, Lsn, Peer, Progress, SessionId, SyncPolicy};
-use model::{Name, Now};
+use model::{Mono, Name, Now};
 
 use crate::channel::Channel;
-use crate::channel::assembly::Assembly;
+use crate::channel::assembly::{Assembly, Content};
 use crate::config::{Config, VHOST};
 use crate::errors::{MethodId, Refusal};
 use crate::wire::frame::put_method;
@@ -36,6 +37,14 @@ pub struct Conn {
     pub settles: Settles,
     /// The channel of each consumer.
     pub consumers: HashMap<ConsumerId, u16>,
+    /// The channel of each consumer of direct answers.
+    pub mailboxes: Vec<(MailboxId, u16)>,
+    /// A publish that the storage had no room for: tried again until it has.
+    pub stalled: Option<Stalled>,
+    /// The client wants to be told when it is not to publish.
+    pub blocked_notify: bool,
+    /// … and was told so.
+    pub blocked_said: bool,
     /// Consumers that get new credit when the output has room.
     pub starved: Vec<ConsumerId>,
     /// A `get` that waits for the disk: the connection takes no input until it is done.
@@ -65,6 +74,20 @@ pub struct Getting {
     pub queue: Name,
     /// Settled at once.
     pub no_ack: bool,
+}
+
+/// A publish that the storage had no room for. It waits in its channel's memory, and the connection takes no further
+/// publish until it is stored; all else is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Stalled {
+    /// On which channel.
+    pub channel: u16,
+    /// How it was published.
+    pub content: Content,
+    /// When it is tried again.
+    pub again_at: Mono,
+    /// A further publish waits: the connection takes no input.
+    pub holds_input: bool,
 }
 
 /// A publish that is stored and not readable yet: a turn's messages appear in their queues when it ends. Who
@@ -103,6 +126,10 @@ impl Conn {
             cancel_notify: false,
             settles: Settles::default(),
             consumers: HashMap::new(),
+            mailboxes: Vec::new(),
+            stalled: None,
+            blocked_notify: false,
+            blocked_said: false,
             starved: Vec::new(),
             getting: None,
             unseen: None,
@@ -165,12 +192,21 @@ impl Conn {
         }
         let settles = &mut self.settles;
         channel.unacked.take_all(|entry| settles.add(entry.key, Settle::Requeue));
+        if let Some(tx) = channel.tx.take() {
+            tx.settles.iter().for_each(|(entry, _)| settles.add(entry.key, Settle::Requeue));
+            self.unfinished_bytes = self.unfinished_bytes.saturating_sub(tx.bytes);
+        }
+        if let Some(reply) = channel.reply.take() {
+            self.mailboxes.retain(|(id, _)| *id != reply.id);
+            broker.close_mailbox(reply.id);
+        }
         for (_, delivery) in channel.parked.drain(..) {
             settles.add(delivery.key, Settle::Requeue);
         }
         self.settles.flush(self.peer.session, &self.consumers, broker);
         self.confirms_waiting -= channel.confirms.take().map_or(0, |confirms| confirms.waiting());
         self.finished(channel);
+        self.stalled.take_if(|stalled| stalled.channel == channel.number);
         channel.unit.shrink(0);
         if self.getting.as_ref().is_some_and(|getting| getting.channel == channel.number) {
             self.getting = None;

@@ -18,8 +18,10 @@ pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker) {
         "exchange_exchange_bindings",
         "basic.nack",
         "consumer_cancel_notify",
+        "connection.blocked",
         "authentication_failure_close",
         "per_consumer_qos",
+        "direct_reply_to",
     ]
     .map(|name| Header { name: name.into(), value: HeaderValue::Bool(true) });
     let properties = [
@@ -49,6 +51,8 @@ pub struct StartOk {
     pub credentials: Option<(String, Vec<u8>)>,
     /// The client takes basic.cancel from the server.
     pub cancel_notify: bool,
+    /// The client takes connection.blocked.
+    pub blocked_notify: bool,
     /// The client wants to be told that its login failed.
     pub failure_close: bool,
 }
@@ -81,6 +85,7 @@ pub fn start_ok(fields: &[u8]) -> Result<StartOk, Refusal> {
         mechanism: mechanism.to_owned(),
         credentials,
         cancel_notify: capable("consumer_cancel_notify"),
+        blocked_notify: capable("connection.blocked"),
         failure_close: capable("authentication_failure_close"),
     })
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use broker::{CallId, Cx, Event, Input, OUTPUT_BYTES_MAX, Outbox, Peer, Session, StorageError};
 use model::Mono;
 
-use crate::api::basic::{deliver, get};
+use crate::api::basic::{deliver, get, publish};
+use crate::api::reply;
 use crate::channels::Channels;
 use crate::config::{BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX};
 use crate::conn::{Call, Conn, Done};
@@ -87,6 +88,7 @@ impl Session for AmqpSession {
             }
         }
         self.refill(cx);
+        self.unblock(cx);
         if cx.out.queued_bytes() > queued_before {
             self.heartbeat.sent(cx.now.mono);
         }
@@ -98,7 +100,10 @@ impl Session for AmqpSession {
             // A tick at once: only then is the time known from which the client's silence counts.
             Phase::New => Some(Mono(0)),
             Phase::Done => None,
-            _ => self.until.into_iter().chain(self.heartbeat.deadline()).min(),
+            _ => {
+                let stalled = self.conn.stalled.map(|stalled| stalled.again_at);
+                self.until.into_iter().chain(self.heartbeat.deadline()).chain(stalled).min()
+            }
         }
     }
 
@@ -110,9 +115,14 @@ impl Session for AmqpSession {
                     && !self.conn.looking
                     && self.conn.confirms_waiting < CONFIRMS_WAITING_MAX
                     && !self.held_full
+                    && !self.is_stalled()
             }
             _ => true,
         }
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.conn.stalled.is_some_and(|stalled| stalled.holds_input)
     }
 
     fn awaits_progress(&self) -> bool {
@@ -207,6 +217,7 @@ impl AmqpSession {
                 self.conn.looking = true;
                 0
             }
+            Ok(Some(frame)) if self.must_stall(&frame) => 0,
             Ok(Some(frame)) => {
                 if let Err(refusal) = self.on_frame(&frame, cx) {
                     self.refuse(frame.channel, refusal, cx);
@@ -225,6 +236,37 @@ impl AmqpSession {
                 self.close(&Refusal::new(Code::FrameError, text), Phase::Discarding, cx);
                 rest.len()
             }
+        }
+    }
+
+    /// Whether `frame` begins a publish while another one waits for room on the disk. All else is still taken:
+    /// acknowledgements, above all.
+    fn must_stall(&mut self, frame: &frame::Frame<'_>) -> bool {
+        let Some(stalled) = &mut self.conn.stalled else { return false };
+        let publishes = frame.kind == frame::Kind::Method && frame.payload.starts_with(&[0, 60, 0, 40]);
+        stalled.holds_input |= publishes;
+        publishes
+    }
+
+    /// Tries the publish again that waits for room.
+    fn try_again(&mut self, cx: &mut Cx<'_>) {
+        let Some(before) = self.conn.stalled.take_if(|stalled| stalled.again_at <= cx.now.mono) else { return };
+        let (number, method) = (before.channel, (60, 40));
+        let Some(mut call) = self.call(number, method, cx) else { return };
+        let done = publish::again(&mut call, before.content);
+        if let Some(stalled) = &mut self.conn.stalled {
+            stalled.holds_input = before.holds_input;
+        }
+        if let Err(refusal) = done {
+            self.refuse(number, refusal, cx);
+        }
+    }
+
+    /// The client may publish again.
+    fn unblock(&mut self, cx: &mut Cx<'_>) {
+        if self.conn.blocked_said && self.conn.stalled.is_none() && self.phase == Phase::Running {
+            self.conn.blocked_said = false;
+            frame::put_method(cx.out.buffer(), 0, (10, 61), |_| {});
         }
     }
 
@@ -257,7 +299,8 @@ impl AmqpSession {
                 self.until = None;
             }
             (Phase::TuneOk | Phase::Open | Phase::Running, (10, 50)) => self.closed_by_client(cx),
-            (Phase::Running, (10, 70)) => return Err(Refusal::not_served("connection.update-secret is")),
+            // A password does not expire: what the client says anew is what it said before.
+            (Phase::Running, (10, 70)) => frame::put_method(cx.out.buffer(), 0, (10, 71), |_| {}),
             _ => {
                 let state = if self.phase == Phase::Running { "running" } else { "opening" };
                 let text = format!("unexpected method in connection state {state}");
@@ -272,6 +315,7 @@ impl AmqpSession {
         self.mechanism = start.mechanism;
         self.failure_close = start.failure_close;
         self.conn.cancel_notify = start.cancel_notify;
+        self.conn.blocked_notify = start.blocked_notify;
         let Some((user, password)) = start.credentials else {
             self.login_failed(cx);
             return Ok(());
@@ -311,6 +355,13 @@ impl AmqpSession {
                 match self.call(number, (60, 60), cx) {
                     Some(mut call) => deliver::deliveries(&mut call, consumer, deliveries),
                     None => self.conn.give_back(&deliveries, cx.broker),
+                }
+            }
+            Event::Mail(mail) => {
+                let found = self.conn.mailboxes.iter().find(|(id, _)| *id == mail.mailbox);
+                let number = found.map_or(0, |(_, number)| *number);
+                if let Some(mut call) = self.call(number, (60, 60), cx) {
+                    reply::deliver(&mut call, &mail);
                 }
             }
             Event::GetReady(id) => self.get_ready(id, cx),
@@ -390,7 +441,10 @@ impl AmqpSession {
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.mono;
-        if self.until.is_some_and(|until| until <= now) || self.heartbeat.is_missed(now) {
+        self.try_again(cx);
+        // While nothing is read of what the client sends, it cannot be heard.
+        let is_missed = self.heartbeat.is_missed(now) && !self.is_stalled();
+        if self.until.is_some_and(|until| until <= now) || is_missed {
             tracing::debug!(remote = %self.conn.peer.remote, phase = ?self.phase, "the client is too slow");
             self.release(cx);
             self.cut(cx);
@@ -454,6 +508,8 @@ impl AmqpSession {
         conn.starved.clear();
         conn.waiting.clear();
         conn.getting = None;
+        conn.mailboxes.clear();
+        conn.stalled = None;
         conn.confirms_waiting = 0;
         conn.unfinished_bytes = 0;
         self.channels.clear();

@@ -394,33 +394,6 @@ fn unfinished_messages_of_a_connection_are_bounded_together() {
 }
 
 #[test]
-fn a_full_disk_refuses_publishes_and_heals_alone() {
-    let mut world = World::new();
-    let at = client_with_queue(&mut world);
-    world.disk.set_capacity(0);
-    let body = vec![7; 100_000];
-    let mut refused = None;
-    for _ in 0..200 {
-        if let Some(got) = world.ask(at, &publish(1, ("", "q"), 0, TRANSIENT, &body)).first() {
-            refused = Some(got.close());
-            break;
-        }
-        world.pass(1_000);
-    }
-    let (code, text, method) = refused.expect("the disk is full");
-    assert_eq!((code, method), (506, (60, 40)), "{text}");
-    world.send(at, &[close_ok(1), open_channel(1), confirm(1)].concat());
-    world.take(at);
-    assert_eq!(confirms(&world.ask(at, &publish(1, ("", "q"), 0, PERSISTENT, &body))), [(120, 1, false)]);
-    assert_eq!(bodies(&world.ask(at, &get(1, "q", true))).len(), 1, "reads go on");
-    world.disk.set_capacity(1 << 40);
-    for _ in 0..10 {
-        world.pass(10_000);
-    }
-    assert_eq!(confirms(&world.ask(at, &publish(1, ("", "q"), 0, PERSISTENT, b"again"))), [(80, 2, false)]);
-}
-
-#[test]
 fn a_get_that_waits_for_the_disk_holds_back_what_follows_and_loses_nothing() {
     let mut cold = options();
     cold.storage.tail_cache_bytes = 0;

@@ -165,6 +165,7 @@ impl Broker {
         self.core.now = now;
         self.core.partitions.session_closed(session);
         self.groups.session_closed(&mut self.core, session, now);
+        self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::group::{GroupError, Joined, Synced};
 use crate::queue::{ConsumerId, Delivery};
+use crate::routing::Mail;
 use crate::user::{LoginError, Principal};
 
 /// Names a session while the process lives.
@@ -27,6 +28,8 @@ pub enum Event {
     UserStored(CallId, Result<storage::Lsn, crate::BrokerError>),
     /// Messages for a consumer of a queue, in order.
     Deliver(ConsumerId, Vec<Delivery>),
+    /// A message posted to a mailbox of the session.
+    Mail(Mail),
     /// A `get` that had to wait for the disk can be asked again.
     GetReady(CallId),
     /// The consumer's queue is gone: no more deliveries.

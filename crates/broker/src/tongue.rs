@@ -100,6 +100,12 @@ pub trait Session: Send {
     /// Whether it takes bytes now. While false the driver reads nothing from the socket: back pressure.
     fn wants_input(&self) -> bool;
 
+    /// Whether it takes no input until something changes that its peer has no part in, so that it need not be kept once
+    /// the peer has hung up, whatever the peer has still sent.
+    fn is_stalled(&self) -> bool {
+        false
+    }
+
     /// Whether it holds replies back until [`Broker::progress`] moves.
     fn awaits_progress(&self) -> bool;
 }

@@ -48,7 +48,7 @@ fn direct_routes_by_key_and_fanout_to_all_each_queue_once() {
     }
     rig.bind("d", "q1", "k");
     assert_eq!(rig.publish("d", "k", "a").unwrap().queues, 1);
-    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, lsn: Lsn(0) });
+    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, stored: false, lsn: Lsn(0) });
     assert_eq!(rig.publish("f", "whatever", "c").unwrap().queues, 2);
     assert_eq!(rig.publish("", "q2", "e").unwrap().queues, 1);
     assert_eq!(rig.publish("", "nosuch", "x").unwrap().queues, 0);

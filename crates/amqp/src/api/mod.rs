@@ -6,6 +6,8 @@ pub mod confirm;
 pub mod exchange;
 pub mod queue;
 pub mod queue_args;
+pub mod reply;
+pub mod tx;
 
 use model::ByteReader;
 
@@ -41,7 +43,9 @@ pub fn dispatch(call: &mut Call<'_, '_>, fields: &[u8]) -> Done {
         (50, 40) => queue::delete(call, r),
         (50, 50) => queue::unbind(call, r),
         (85, 10) => confirm::select(call, r),
-        (90, 10 | 20 | 30) => Err(Refusal::not_served("transactions (tx) are")),
+        (90, 10) => tx::select(call, r),
+        (90, 20) => tx::commit(call, r),
+        (90, 30) => tx::rollback(call, r),
         (10 | 20 | 40 | 50 | 60 | 85 | 90, _) => Err(Refusal::new(Code::CommandInvalid, "unimplemented method")),
         (class, method) => Err(Refusal::new(Code::CommandInvalid, format!("unknown method {method} of class {class}"))),
     }

@@ -8,6 +8,7 @@ use model::{ByteReader, Name};
 use super::bit;
 use super::exchange::{check_binding, default_exchange};
 use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments};
+use super::reply::{check_exists, is_reply_name};
 use crate::config::VHOST;
 use crate::conn::{Call, Done, name};
 use crate::errors::{Code, Refusal};
@@ -20,6 +21,16 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let bits = r.u8()?;
     let (passive, nowait) = (bit(bits, 0), bit(bits, 4));
     let headers = table::read(table::body(r)?)?;
+    if is_reply_name(&asked) {
+        check_exists(call, &asked)?;
+        if !nowait {
+            call.reply(|out| {
+                put_short(out, &asked);
+                out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1]);
+            });
+        }
+        return Ok(());
+    }
     call.flush(); // the counts answered include what was acknowledged before
     let info = if passive {
         let queue = call.queue_name(&asked)?;

@@ -1,5 +1,9 @@
 //! A publish arrives as a method, a content header and body frames. Where a channel stands in that.
 
+use model::Wall;
+
+use crate::wire::table::seconds;
+
 /// What the channel expects next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Assembly {
@@ -27,4 +31,12 @@ pub struct Content {
     pub body_bytes: u64,
     /// How much of it is still to come.
     pub left: u64,
+}
+
+impl Content {
+    /// The time it carries, or `now`.
+    #[must_use]
+    pub fn time(&self, now: Wall) -> Wall {
+        self.timestamp.map_or(now, seconds)
+    }
 }

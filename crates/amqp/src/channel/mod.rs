@@ -5,6 +5,8 @@ pub mod assembly;
 pub mod confirms;
 pub mod consumers;
 pub mod held;
+pub mod reply;
+pub mod tx;
 pub mod unacked;
 
 use std::collections::VecDeque;
@@ -17,6 +19,8 @@ use assembly::Assembly;
 use confirms::Confirms;
 use consumers::Consumers;
 use held::Held;
+use reply::Reply;
+use tx::Tx;
 use unacked::Unacked;
 
 use crate::unit::UnitBuilder;
@@ -45,6 +49,10 @@ pub struct Channel {
     pub unit: UnitBuilder,
     /// Further routes of the publish being put together.
     pub copies: Vec<String>,
+    /// Set in tx mode.
+    pub tx: Option<Tx>,
+    /// Set while it consumes direct answers.
+    pub reply: Option<Reply>,
     /// Set in confirm mode.
     pub confirms: Option<Confirms>,
     /// Deliveries not acknowledged.
@@ -76,6 +84,8 @@ impl Channel {
             assembly: Assembly::Idle,
             unit: UnitBuilder::default(),
             copies: Vec::new(),
+            tx: None,
+            reply: None,
             confirms: None,
             unacked: Unacked::default(),
             consumers: Consumers::default(),
@@ -87,6 +97,12 @@ impl Channel {
             listed: false,
             next_tag: 1,
         }
+    }
+
+    /// Whether a consumer of it has that tag.
+    #[must_use]
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.consumers.has(tag) || self.reply.as_ref().is_some_and(|reply| reply.tag == tag)
     }
 
     /// The next delivery tag: 1, 2, 3 …

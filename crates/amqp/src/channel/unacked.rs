@@ -91,6 +91,16 @@ impl Unacked {
         self.consumed = 0;
     }
 
+    /// Puts back what was taken.
+    pub fn restore(&mut self, taken: Vec<Unsettled>) {
+        let mut all = taken;
+        self.take_all(|entry| all.push(entry));
+        all.sort_unstable_by_key(|entry| entry.tag);
+        for entry in all {
+            self.push(entry);
+        }
+    }
+
     fn took(&mut self, entry: Unsettled) {
         self.live -= 1;
         self.consumed -= usize::from(entry.consumer.is_some());
@@ -109,6 +119,17 @@ mod tests {
             unacked.push(Unsettled { tag: *tag, key, consumer: (tag % 2 == 1).then_some(ConsumerId(9)) });
         }
         unacked
+    }
+
+    #[test]
+    fn what_is_put_back_has_its_place_again() {
+        let mut unacked = filled(&[1, 2, 3, 4, 5]);
+        let mut taken = Vec::new();
+        unacked.take(2, true, |entry| taken.push(entry));
+        unacked.take(4, false, |entry| taken.push(entry));
+        unacked.restore(taken);
+        assert_eq!(unacked.consumed(), 3);
+        assert_eq!(take(&mut unacked, 4, true), Some(vec![1, 2, 3, 4]));
     }
 
     fn take(unacked: &mut Unacked, tag: u64, multiple: bool) -> Option<Vec<u64>> {

@@ -74,6 +74,18 @@ pub fn read(bytes: &[u8]) -> Result<Props<'_>, WireError> {
     Ok(props)
 }
 
+/// The properties with another reply-to, which must be there already.
+#[must_use]
+pub fn with_reply_to(raw: &[u8], props: &Props<'_>, reply_to: &str) -> Vec<u8> {
+    let old = props.reply_to.unwrap_or_default();
+    // The text lies in `raw`, behind its length: what stands before and behind the two is kept.
+    let at = (old.as_ptr() as usize).saturating_sub(raw.as_ptr() as usize);
+    let mut out = raw.get(..at.saturating_sub(1)).unwrap_or_default().to_vec();
+    super::text::put_short(&mut out, reply_to);
+    out.extend_from_slice(raw.get(at + old.len()..).unwrap_or_default());
+    out
+}
+
 /// Writes properties in their order, flags first. Give each in the order of the specification.
 #[derive(Debug)]
 pub struct PropsWriter<'a> {
@@ -126,6 +138,15 @@ mod tests {
         assert_eq!(props.delivery_mode, Some(2));
         assert_eq!(props.timestamp, Some(1));
         assert_eq!(props.app_id, None);
+    }
+
+    #[test]
+    fn only_the_reply_to_is_replaced() {
+        let bytes = [0b0001_0010, 0b1000_0000, 2, 3, b'o', b'l', b'd', 1, b'm'];
+        let made = with_reply_to(&bytes, &read(&bytes).unwrap(), "newer");
+        let props = read(&made).unwrap();
+        assert_eq!(props.reply_to, Some(&b"newer"[..]));
+        assert_eq!((props.delivery_mode, props.message_id), (Some(2), Some(&b"m"[..])));
     }
 
     #[test]

@@ -332,7 +332,8 @@ pub fn open_vhost(vhost: &str) -> Vec<u8> {
 
 pub fn start_ok(user: &str, password: &str, capable: bool) -> Vec<u8> {
     method(0, (10, 11), |out| {
-        let capabilities: &[u8] = b"\x16consumer_cancel_notifyt\x01\x1cauthentication_failure_closet\x01";
+        let capabilities: &[u8] =
+            b"\x16consumer_cancel_notifyt\x01\x1cauthentication_failure_closet\x01\x12connection.blockedt\x01";
         let mut properties = Vec::new();
         if capable {
             put_short(&mut properties, "capabilities");

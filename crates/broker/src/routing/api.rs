@@ -1,6 +1,6 @@
 //! What tongues ask of exchanges.
 
-use model::Now;
+use model::{Name, Now};
 
 use super::*;
 use crate::{Broker, BrokerError, Lsn, SessionId};
@@ -64,5 +64,38 @@ impl Broker {
     /// stored then.
     pub fn publish(&mut self, request: &PublishRequest<'_>, now: Now) -> Result<Published, BrokerError> {
         self.queues.publish(&mut self.core, request, now)
+    }
+
+    /// Publishes all of `requests` as one batch: every message is in all its queues, or none of any.
+    ///
+    /// # Errors
+    /// As [`Broker::publish`].
+    pub fn publish_all(&mut self, requests: &[PublishRequest<'_>], now: Now) -> Result<Vec<Published>, BrokerError> {
+        self.queues.publish_all(&mut self.core, requests, now)
+    }
+
+    /// Whether a message could be published to `exchange` at all, whatever its key.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::Internal`].
+    pub fn can_publish(&self, tenant: &str, exchange: &str) -> Result<(), BrokerError> {
+        self.queues.can_publish(&self.core, tenant, exchange)
+    }
+
+    /// Opens a mailbox: what is published through the default exchange with `name` as its key comes to `session` as
+    /// [`crate::Event::Mail`]. The name must be one that nobody has. It closes with its session.
+    pub fn open_mailbox(&mut self, session: SessionId, tenant: &Name, name: &Name) -> MailboxId {
+        self.queues.mailboxes.open(session, tenant, name)
+    }
+
+    /// Closes a mailbox.
+    pub fn close_mailbox(&mut self, id: MailboxId) {
+        self.queues.mailboxes.close(id);
+    }
+
+    /// Whether a mailbox of that name is open.
+    #[must_use]
+    pub fn has_mailbox(&self, tenant: &str, name: &str) -> bool {
+        self.queues.mailboxes.find(tenant, name).is_some()
     }
 }

@@ -30,7 +30,12 @@ impl Exchanges {
 
     /// Whether every tenant always has it.
     pub(crate) fn is_builtin(&self, name: &str) -> bool {
-        self.builtin.iter().any(|spec| spec.name.as_str() == name)
+        self.builtin(name).is_some()
+    }
+
+    /// An exchange that every tenant always has.
+    pub(super) fn builtin(&self, name: &str) -> Option<&ExchangeSpec> {
+        self.builtin.iter().find(|spec| spec.name.as_str() == name)
     }
 
     /// The id of an exchange that was declared, or is built in and has been bound to.
@@ -62,7 +67,7 @@ impl Exchanges {
         if let Some(exchange) = self.get(tenant, name) {
             return Some(exchange.spec.clone());
         }
-        let builtin = self.builtin.iter().find(|spec| spec.name.as_str() == name)?;
+        let builtin = self.builtin(name)?;
         Some(ExchangeSpec { tenant: Name::new(tenant).ok()?, ..builtin.clone() })
     }
 

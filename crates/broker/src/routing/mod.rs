@@ -4,14 +4,18 @@ mod api;
 mod exchange;
 mod exchanges;
 mod headers;
+mod mailbox;
 mod manage;
 mod partitioner;
 mod publish;
 mod recover;
 mod table;
+mod together;
 mod trie;
 mod types;
 
 pub(crate) use exchanges::Exchanges;
+pub(crate) use mailbox::Mailboxes;
+pub use mailbox::{Mail, MailboxId};
 pub(crate) use partitioner::partition_of;
 pub use types::*;

@@ -5,13 +5,13 @@ use model::{Now, Stamp};
 use storage::{Append, Batch, Lsn, SyncPolicy, Target};
 
 use super::partitioner::partition_of;
-use super::{PublishRequest, Published};
-use crate::BrokerError;
+use super::{Mail, MailboxId, PublishRequest, Published};
 use crate::core::Core;
 use crate::queue::Queues;
+use crate::{BrokerError, Event, SessionId};
 
 /// The leader epoch of a node that is alone.
-const EPOCH: u32 = 0;
+pub(super) const EPOCH: u32 = 0;
 
 impl Queues {
     /// Publishes one message.
@@ -21,19 +21,49 @@ impl Queues {
         request: &PublishRequest<'_>,
         now: Now,
     ) -> Result<Published, BrokerError> {
+        if self.post(core, request) {
+            return Ok(Published { queues: 1, stored: false, lsn: Lsn::default() });
+        }
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
         let published = self.route(core, request, &mut targets).and_then(|(queues, durable)| {
             let lsn = if targets.is_empty() { Lsn::default() } else { store(core, request, &targets, (durable, now))? };
-            Ok(Published { queues, lsn })
+            Ok(Published { queues, stored: !targets.is_empty(), lsn })
         });
         self.targets = targets;
         published
     }
 
+    /// The mailbox that a message's key names, through the default exchange.
+    pub(super) fn mailbox_of(&self, request: &PublishRequest<'_>) -> Option<(MailboxId, SessionId)> {
+        if self.mailboxes.is_empty() || !request.exchange.is_empty() {
+            return None;
+        }
+        self.mailboxes.find(request.tenant, request.key)
+    }
+
+    /// Posts a message whose key is a mailbox's name; false when it is none.
+    pub(super) fn post(&mut self, core: &mut Core, request: &PublishRequest<'_>) -> bool {
+        let Some((mailbox, session)) = self.mailbox_of(request) else { return false };
+        let unit = bytes::Bytes::copy_from_slice(request.unit);
+        core.events.push(session, Event::Mail(Mail { mailbox, format: request.format.tag(), unit }));
+        true
+    }
+
+    /// Whether `session` could publish to an exchange, or a topic of that name, at all.
+    pub(super) fn can_publish(&self, core: &Core, tenant: &str, exchange: &str) -> Result<(), BrokerError> {
+        let topic = || core.topics.get(tenant, exchange).filter(|topic| !topic.internal).is_some();
+        match self.exchanges.spec(tenant, exchange) {
+            _ if exchange.is_empty() => Ok(()),
+            Some(spec) if spec.internal => Err(BrokerError::Internal(exchange.to_owned())),
+            None if !topic() => Err(BrokerError::Missing { kind: "exchange", name: exchange.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Finds the logs that `request` goes to, each once; answers how many queues that are and whether one of them
     /// survives a restart.
-    fn route(
+    pub(super) fn route(
         &mut self,
         core: &Core,
         request: &PublishRequest<'_>,
@@ -82,7 +112,10 @@ impl Queues {
             return Ok(true);
         }
         let Some(id) = self.exchanges.id_of(request.tenant, request.exchange) else {
-            return Ok(self.exchanges.is_builtin(request.exchange)); // nothing was ever bound
+            return match self.exchanges.builtin(request.exchange) {
+                Some(spec) if spec.internal => Err(BrokerError::Internal(request.exchange.to_owned())),
+                spec => Ok(spec.is_some()), // nothing was ever bound
+            };
         };
         if self.exchanges.of_id(id).is_some_and(|exchange| exchange.spec.internal) {
             return Err(BrokerError::Internal(request.exchange.to_owned()));

@@ -100,6 +100,8 @@ pub fn no_headers() -> Vec<Header> {
 pub struct Published {
     /// How many queues took it; 0 when nothing matched.
     pub queues: u32,
+    /// Something was stored, which queues show when the turn ends.
+    pub stored: bool,
     /// Hold the confirmation back until progress has reached this, by the request's policy. [`Lsn`] 0 when nothing
     /// was stored.
     pub lsn: Lsn,

@@ -201,6 +201,9 @@ impl Connection {
         let Some(session) = self.session.as_ref() else {
             return self.ended.then_some(End::Done);
         };
+        if self.half_closed && session.is_stalled() {
+            return Some(End::Peer);
+        }
         // A peer that has only closed its sending side still gets the answers that are on their way.
         let answers_left = self.out.queued_bytes() > 0 || session.awaits_progress() || !session.wants_input();
         (self.ended && !answers_left).then_some(End::Peer)

@@ -3,7 +3,8 @@
 use broker::queue::ConsumeSpec;
 use model::{ByteReader, HeaderValue};
 
-use super::{REPLY_TO, bit};
+use super::bit;
+use crate::api::reply::{self, REPLY_TO};
 use crate::channel::consumers::Consumer;
 use crate::config::CREDIT_FIRST;
 use crate::conn::{Call, Done};
@@ -23,13 +24,13 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             return Err(Refusal::not_served(format_args!("consumer argument '{}' is", argument.name)));
         }
     }
-    if queue_text == REPLY_TO {
-        return Err(Refusal::not_served("direct reply-to is"));
-    }
-    let queue = call.queue_name(queue_text)?;
-    if call.ch.consumers.has(tag) {
+    if call.ch.has_tag(tag) {
         return Err(Refusal::new(Code::NotAllowed, format!("attempt to reuse consumer tag '{tag}'")));
     }
+    if queue_text == REPLY_TO {
+        return reply::consume(call, tag, no_ack, nowait);
+    }
+    let queue = call.queue_name(queue_text)?;
     let tag = match tag {
         "" => call.conn.unique_name("amq.ctag-", call.cx.now, call.cx.broker),
         _ => tag.to_owned(),
@@ -56,6 +57,10 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
 pub fn cancel(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let tag = short(r)?;
     let nowait = bit(r.u8()?, 0);
+    if let Some(gone) = call.ch.reply.take_if(|reply| reply.tag == tag) {
+        call.conn.mailboxes.retain(|(id, _)| *id != gone.id);
+        call.cx.broker.close_mailbox(gone.id);
+    }
     if let Some(id) = call.ch.consumers.remove_tag(tag) {
         call.conn.consumers.remove(&id);
         call.cx.broker.cancel(id);

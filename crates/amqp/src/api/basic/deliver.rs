@@ -118,7 +118,8 @@ impl Writer<'_> {
         }
     }
 
-    fn write_unit(self, bytes: &Bytes, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
+    /// Writes one message that is a unit of ours.
+    pub fn write_unit(self, bytes: &Bytes, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
         // A unit that cannot be read is damage that storage's checks let pass: an empty message keeps tags in step.
         let unit = match Unit::first(bytes) {
             Ok((unit, _)) => unit,

@@ -14,9 +14,6 @@ use super::bit;
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
 
-/// The pseudo queue by which RabbitMQ answers directly; refused.
-pub const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-
 /// basic.qos: (size, count | global). Not global: for consumers to come. Global: shared by all of the channel.
 pub fn qos(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let (size, count, global) = (r.u32()?, r.u16()?, bit(r.u8()?, 0));

@@ -1,20 +1,22 @@
 //! basic.publish: the method, the content header, the body frames; then one call to the core. The unit is put together
 //! in the channel's scratch memory while frames arrive: the body is copied once, nothing else is allocated.
 
-use broker::routing::PublishRequest;
-use broker::{BrokerError, SyncPolicy};
-use model::ByteReader;
+use broker::routing::{PublishRequest, Published};
+use broker::{BrokerError, StorageError, SyncPolicy};
+use model::{ByteReader, Header};
 
-use super::{REPLY_TO, bit, copies};
+use super::{bit, copies};
+use crate::api::reply::REPLY_TO;
+use crate::api::tx;
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
-use crate::config::{SCRATCH_BYTES_KEPT, UNFINISHED_MESSAGES_MAX, VHOST};
-use crate::conn::{Call, Done, Unseen};
+use crate::config::{SCRATCH_BYTES_KEPT, STALLED_AGAIN, UNFINISHED_MESSAGES_MAX, VHOST};
+use crate::conn::{Call, Done, Stalled, Unseen};
 use crate::errors::{Code, Refusal};
 use crate::format::FORMAT;
 use crate::unit::Unit;
 use crate::wire::props::{self, Props};
-use crate::wire::table::{self, seconds};
+use crate::wire::table;
 use crate::wire::text::put_short;
 use crate::wire::{frame, short};
 
@@ -63,10 +65,9 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         return Err(Refusal::precondition(text).caused_by(PUBLISH));
     }
     let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
-    if hides {
-        call.ch.unit.props(&copies::without_bcc(raw, &props)?);
-    } else {
-        call.ch.unit.props(raw);
+    match rewritten(call, raw, &props, hides)? {
+        Some(raw) => call.ch.unit.props(&raw),
+        None => call.ch.unit.props(raw),
     }
     let content = Content {
         mandatory,
@@ -124,6 +125,19 @@ pub fn unexpected(call: &Call<'_, '_>, got: frame::Kind) -> Refusal {
     Refusal::new(Code::UnexpectedFrame, text).caused_by(cause)
 }
 
+/// The properties as they are stored, where these are not those sent: without BCC, and with the name by which the
+/// answer to a question comes back.
+fn rewritten(call: &Call<'_, '_>, raw: &[u8], props: &Props<'_>, hides: bool) -> Result<Option<Vec<u8>>, Refusal> {
+    let mut made = if hides { Some(copies::without_bcc(raw, props)?) } else { None };
+    if props.reply_to == Some(REPLY_TO.as_bytes())
+        && let Some(reply) = &call.ch.reply
+    {
+        let base = made.as_deref().unwrap_or(raw);
+        made = Some(props::with_reply_to(base, &props::read(base)?, &reply.name));
+    }
+    Ok(made)
+}
+
 /// Properties that RabbitMQ refuses, and those that are not served yet. True when there is a BCC to take out.
 fn check(call: &mut Call<'_, '_>, props: &Props<'_>) -> Result<bool, Refusal> {
     if let Some(mode) = props.delivery_mode
@@ -141,7 +155,7 @@ fn check(call: &mut Call<'_, '_>, props: &Props<'_>) -> Result<bool, Refusal> {
             &*call.conn.user
         )));
     }
-    if props.reply_to == Some(REPLY_TO.as_bytes()) {
+    if props.reply_to == Some(REPLY_TO.as_bytes()) && call.ch.reply.is_none() {
         return Err(Refusal::precondition("fast reply consumer does not exist"));
     }
     if let Some(text) = props.expiration {
@@ -182,9 +196,30 @@ fn check_expiration(text: &[u8]) -> Done {
 fn publish(call: &mut Call<'_, '_>, content: Content) -> Done {
     call.ch.assembly = Assembly::Idle;
     call.ch.unit.finish(content.persistent, call.cx.now.wall);
-    let done = store(call, content).map_err(|refusal| refusal.caused_by(PUBLISH));
-    call.ch.unit.shrink(SCRATCH_BYTES_KEPT);
-    done
+    let done = if call.ch.tx.is_some() { tx::stage(call, content) } else { store(call, content) };
+    if call.conn.stalled.is_none() {
+        call.ch.unit.shrink(SCRATCH_BYTES_KEPT);
+    }
+    done.map_err(|refusal| refusal.caused_by(PUBLISH))
+}
+
+/// Tries a publish again for which there was no room.
+///
+/// # Errors
+/// As before.
+pub fn again(call: &mut Call<'_, '_>, content: Content) -> Done {
+    let done = store(call, content);
+    if call.conn.stalled.is_none() {
+        call.ch.unit.shrink(SCRATCH_BYTES_KEPT);
+    }
+    done.map_err(|refusal| refusal.caused_by(PUBLISH))
+}
+
+/// The headers of a message.
+#[must_use]
+pub fn headers_of(unit: &Unit<'_>) -> Vec<Header> {
+    let headers = unit.properties().ok().and_then(|props| props.headers);
+    headers.and_then(|headers| table::read(headers).ok()).unwrap_or_default()
 }
 
 fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
@@ -194,20 +229,16 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     let confirming = call.ch.confirms.is_some();
     let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
     let more_keys = call.ch.copies.iter().map(String::as_str).collect::<Vec<_>>();
-    let headers = || {
-        let headers = unit.properties().ok().and_then(|props| props.headers);
-        headers.and_then(|headers| table::read(headers).ok()).unwrap_or_default()
-    };
     let published = call.cx.broker.publish(
         &PublishRequest {
             tenant: VHOST,
             exchange: unit.exchange,
             key: unit.key,
             more_keys: &more_keys,
-            headers: &headers,
+            headers: &|| headers_of(&unit),
             format: &FORMAT,
             unit: call.ch.unit.bytes(),
-            time: content.timestamp.map_or(call.cx.now.wall, seconds),
+            time: content.time(call.cx.now.wall),
             persistent: content.persistent,
             policy,
         },
@@ -215,23 +246,11 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     );
     match published {
         Ok(published) => {
-            if published.queues > 0 {
-                let before = call.cx.broker.progress().written;
-                call.conn.unseen = Some(Unseen { lsn: published.lsn, policy, before });
-            }
-            let sink = call.ch.held.sink(call.cx.out);
-            if published.queues == 0 && content.mandatory {
-                put_return(sink, call.ch.number, call.conn.frame_bytes_max, &unit);
-            }
-            if let Some(confirms) = &mut call.ch.confirms {
-                let number = confirms.count();
-                if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
-                    call.conn.confirms_waiting += 1;
-                    call.conn.list(call.ch);
-                } else {
-                    put_ack(sink, call.ch.number, number);
-                }
-            }
+            stored(call, content, published, policy);
+            Ok(())
+        }
+        Err(BrokerError::Storage(StorageError::Full { .. })) => {
+            stall(call, content);
             Ok(())
         }
         Err(BrokerError::Storage(error)) => match &mut call.ch.confirms {
@@ -247,8 +266,41 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     }
 }
 
+/// It is in its queues, or in none: returned, confirmed.
+fn stored(call: &mut Call<'_, '_>, content: Content, published: Published, policy: SyncPolicy) {
+    if published.stored {
+        let before = call.cx.broker.progress().written;
+        call.conn.unseen = Some(Unseen { lsn: published.lsn, policy, before });
+    }
+    let sink = call.ch.held.sink(call.cx.out);
+    if published.queues == 0
+        && content.mandatory
+        && let Ok((unit, _)) = Unit::first(call.ch.unit.bytes())
+    {
+        put_return(sink, call.ch.number, call.conn.frame_bytes_max, &unit);
+    }
+    if let Some(confirms) = &mut call.ch.confirms {
+        let number = confirms.count();
+        if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
+            call.conn.confirms_waiting += 1;
+            call.conn.list(call.ch);
+        } else {
+            put_ack(sink, call.ch.number, number);
+        }
+    }
+}
+
+/// There is no room: the message waits here until there is, and the client is asked to wait.
+fn stall(call: &mut Call<'_, '_>, content: Content) {
+    let again_at = call.cx.now.mono.plus(STALLED_AGAIN);
+    call.conn.stalled = Some(Stalled { channel: call.ch.number, content, again_at, holds_input: false });
+    if call.conn.blocked_notify && !std::mem::replace(&mut call.conn.blocked_said, true) {
+        frame::put_method(call.cx.out.buffer(), 0, (10, 60), |out| put_short(out, "low on disk"));
+    }
+}
+
 /// basic.return: nobody takes the message. (code, text, exchange, key) and the content as it came.
-fn put_return(out: &mut Vec<u8>, channel: u16, frame_bytes_max: usize, unit: &Unit<'_>) {
+pub fn put_return(out: &mut Vec<u8>, channel: u16, frame_bytes_max: usize, unit: &Unit<'_>) {
     frame::put_method(out, channel, RETURN, |out| {
         out.extend_from_slice(&312u16.to_be_bytes());
         put_short(out, "NO_ROUTE");

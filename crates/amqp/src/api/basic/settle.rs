@@ -4,6 +4,7 @@ use broker::queue::Settle;
 use model::ByteReader;
 
 use super::{bit, deliver};
+use crate::api::tx;
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
 
@@ -30,6 +31,9 @@ fn refused(requeue: bool) -> Settle {
 }
 
 fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Done {
+    if tx::waits(call, how) {
+        return stage(call, tag, multiple, how);
+    }
     let (settles, consumers) = (&mut call.conn.settles, &mut call.ch.consumers);
     let known = call.ch.unacked.take(tag, multiple, |entry| {
         settles.add(entry.key, how);
@@ -47,6 +51,15 @@ fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Don
         deliver::unpark(call);
     }
     Ok(())
+}
+
+/// In a transaction it waits for the commit.
+fn stage(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Done {
+    let Some(tx) = &mut call.ch.tx else { return Ok(()) };
+    if call.ch.unacked.take(tag, multiple, |entry| tx.settles.push((entry, how))) {
+        return Ok(());
+    }
+    Err(Refusal::precondition(format!("unknown delivery tag {tag}")))
 }
 
 /// recover and recover-async: ( | requeue). All that is not acknowledged goes back to its place.

@@ -1,0 +1,63 @@
+//! Several messages published together: stored as one batch, all of them or none.
+
+use std::collections::HashMap;
+
+use model::{LogId, Now, Stamp};
+use storage::{Append, Batch, Lsn, SyncPolicy, Target};
+
+use super::publish::EPOCH;
+use super::{PublishRequest, Published};
+use crate::BrokerError;
+use crate::core::Core;
+use crate::queue::Queues;
+
+impl Queues {
+    /// Publishes all of `requests`; each answer has the place of the one batch.
+    pub(super) fn publish_all(
+        &mut self,
+        core: &mut Core,
+        requests: &[PublishRequest<'_>],
+        now: Now,
+    ) -> Result<Vec<Published>, BrokerError> {
+        let mut routed = Vec::with_capacity(requests.len());
+        // Where the next message of this batch goes in each log.
+        let mut ends: HashMap<LogId, u64> = HashMap::new();
+        let mut lasts = false;
+        for request in requests {
+            let mut targets: Vec<Target> = Vec::new();
+            let mailed = self.mailbox_of(request).is_some();
+            let (queues, durable) = if mailed { (1, false) } else { self.route(core, request, &mut targets)? };
+            for target in &mut targets {
+                let before = ends.entry(target.log).or_default();
+                target.first = target.first.plus(*before);
+                *before += 1;
+            }
+            lasts |= durable && request.persistent && request.policy == SyncPolicy::Sync;
+            routed.push((targets, queues));
+        }
+        let appends = requests.iter().zip(&routed).filter(|(_, (targets, _))| !targets.is_empty());
+        let appends = appends.map(|(request, (targets, _))| Append {
+            targets,
+            format: request.format,
+            units: request.unit,
+            last_delta: 0,
+            count: 1,
+            time_max: request.time,
+            stamp: Stamp {
+                base: targets.first().map_or_else(Default::default, |target| target.first),
+                epoch: EPOCH,
+                at: now.wall,
+            },
+        });
+        let appends = appends.collect::<Vec<_>>();
+        let policy = if lasts { SyncPolicy::Sync } else { SyncPolicy::None };
+        let lsn = core.commit(&Batch { appends: &appends, ..Batch::default() }, policy)?;
+        let lsn = if lasts { lsn } else { Lsn::default() };
+        for request in requests {
+            self.post(core, request);
+        }
+        let told =
+            |(targets, queues): &(Vec<Target>, u32)| Published { queues: *queues, stored: !targets.is_empty(), lsn };
+        Ok(routed.iter().map(told).collect())
+    }
+}
