@@ -58,6 +58,7 @@ impl Broker {
     /// Ends a turn: one write; moves watermarks; makes events for whoever waits. Call again while events lead to work.
     pub fn end_turn(&mut self, now: Now) {
         self.core.now = now;
+        self.queues.feed(&mut self.core);
         self.queues.before_flush(&mut self.core);
         self.rewrite_ledger();
         self.snapshots();
@@ -98,6 +99,7 @@ impl Broker {
                 Ok(Completed::Read(read)) => {
                     self.core.partitions.read_ready(read, &mut self.core.events);
                     self.queues.read_ready(&mut self.core, read);
+                    self.queues.feeds.read_ready(read);
                 }
                 Ok(Completed::Nothing) => {}
                 Err(why) => self.core.failed(&why),
@@ -109,7 +111,7 @@ impl Broker {
     /// When [`Broker::tick`] must be called at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        let parts = [self.core.deadline(), self.groups.deadline(), self.queues.deadline()];
+        let parts = [self.core.deadline(), self.groups.deadline(), self.queues.deadline(), self.queues.feed_deadline()];
         parts.into_iter().flatten().min()
     }
 
@@ -185,6 +187,7 @@ impl Broker {
         self.core.advance(&mut moved);
         for (log, watermark) in moved.drain(..) {
             self.queues.log_moved(&mut self.core, log, watermark);
+            self.queues.feeds.log_moved(log, watermark.0);
         }
         self.moved = moved;
         self.queues.after_flush(&mut self.core);
@@ -198,6 +201,7 @@ impl Broker {
             };
             let snapshot = match owner.kind {
                 state::CURSOR => Ok(self.queues.snapshot(owner)),
+                state::FEED => Ok(self.queues.feeds.position(LogId(owner.id)).map(|next| next.to_be_bytes().to_vec())),
                 _ => self.core.snapshot(owner),
             };
             let stored = snapshot.and_then(|snapshot| {

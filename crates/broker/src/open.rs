@@ -43,6 +43,7 @@ pub(crate) fn open(
     recover_producers(&mut core, &mut records);
     core.expire_producers();
     drop_orphans(&mut core, &recovered)?;
+    let positions = positions_of(&records);
     let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
     let mut broker = Broker {
         core,
@@ -51,7 +52,7 @@ pub(crate) fn open(
         moved: Vec::new(),
     };
     broker.core.found()?;
-    broker.queues.recover(&mut broker.core, cursors);
+    broker.queues.recover(&mut broker.core, cursors, &positions);
     let groups = &mut broker.groups;
     broker.core.read_ledger(&mut |entry| groups.recover(entry))?;
     broker.groups.recovered(&mut broker.core, now);
@@ -138,6 +139,13 @@ fn recover_producers(core: &mut Core, records: &mut Records) {
             Err(why) => tracing::error!(%why, log = owner.id, "the producers of a log cannot be read: forgotten"),
         }
     }
+}
+
+/// How far logs have fed what is bound to their topics.
+fn positions_of(records: &Records) -> BTreeMap<u64, u64> {
+    let fed = records.iter().filter(|(owner, _)| owner.kind == state::FEED);
+    let position = |told: &Vec<Bytes>| Some(u64::from_be_bytes(*told.last()?.first_chunk()?));
+    fed.filter_map(|(owner, told)| Some((owner.id, position(told)?))).collect()
 }
 
 /// Drops logs that nothing names: their topic or queue was deleted just before the stop, or lived in memory only.

@@ -17,12 +17,20 @@ pub(crate) const CURSOR: u8 = 4;
 /// names is not taken for deleted: what named it may be what was damaged.
 pub(crate) const DAMAGED_ONCE: u8 = 5;
 
+/// How far a log of a topic has fed the queues bound to that topic; the owner's id is the log's.
+pub(crate) const FEED: u8 = 6;
+
 /// The one owner of the catalog.
 pub(crate) const CATALOG_OWNER: Owner = Owner { kind: CATALOG, id: 0 };
 
 /// The producers of `log`.
 pub(crate) fn producers_of(log: LogId) -> Owner {
     Owner { kind: PRODUCERS, id: log.0 }
+}
+
+/// How far `log` has been fed.
+pub(crate) fn feed_of(log: LogId) -> Owner {
+    Owner { kind: FEED, id: log.0 }
 }
 
 /// The cursor of queue `id`.

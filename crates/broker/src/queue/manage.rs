@@ -21,7 +21,12 @@ use crate::{BrokerError, Event, SessionId, state};
 impl Queues {
     /// At the start: queues, exchanges and bindings of the catalog, cursors from the state records. What was in flight
     /// is ready again.
-    pub(crate) fn recover(&mut self, core: &mut Core, records: Vec<(Owner, Vec<Bytes>)>) {
+    pub(crate) fn recover(
+        &mut self,
+        core: &mut Core,
+        records: Vec<(Owner, Vec<Bytes>)>,
+        positions: &BTreeMap<u64, u64>,
+    ) {
         let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<BTreeMap<_, _>>();
         let known = core.catalog.get().queues.values().cloned().collect::<Vec<_>>();
         for queue in known {
@@ -36,6 +41,7 @@ impl Queues {
             }
         }
         self.recover_exchanges(core);
+        self.recover_feeds(core, positions);
         // Deleted just before the stop: the catalog has forgotten them, their state was still there.
         let gone = records.into_keys().map(|id| (state::cursor_of(id), StateChange::Drop)).collect::<Vec<_>>();
         if !gone.is_empty()
@@ -184,6 +190,7 @@ impl Queues {
 
     /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
     pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {
+        self.feed_deleted(core, tenant, topic);
         let shares = |queue: &&Queue| &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic);
         let mut gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
         gone.sort_unstable(); // the same order on every run

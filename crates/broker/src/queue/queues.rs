@@ -10,7 +10,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
-use crate::routing::{ExchangeSpec, Exchanges, Mailboxes};
+use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
 use crate::{BrokerError, CallId, Event, SessionId, state};
 
 /// Bytes that all queues together keep read ahead between turns.
@@ -36,6 +36,7 @@ pub(crate) struct Queues {
     pub(super) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
     pub(crate) mailboxes: Mailboxes,
+    pub(crate) feeds: Feeds,
     /// Counts messages for topics that came without a key, for partitions in turn.
     pub(crate) spread: usize,
     /// Room for a publish's queues and targets and for a turn's records, kept from one to the next.

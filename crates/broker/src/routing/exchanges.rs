@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use model::Name;
+use model::{Header, Name};
 
 use super::exchange::Exchange;
 use super::table::{Dest, Opened};
@@ -121,7 +121,18 @@ impl Exchanges {
 
     /// Puts the queues that a message published to exchange `id` goes to into `queues`, each once.
     pub(super) fn route(&mut self, id: u64, request: &PublishRequest<'_>, queues: &mut Vec<u64>) {
-        let mut headers = Opened::new(request.headers);
+        self.route_by(id, (request.tenant, request.key, request.more_keys), request.headers, queues);
+    }
+
+    /// As [`Exchanges::route`], by the tenant, the key and further keys.
+    pub(super) fn route_by(
+        &mut self,
+        id: u64,
+        (tenant, key, more_keys): (&str, &str, &[&str]),
+        headers: &dyn Fn() -> Vec<Header>,
+        queues: &mut Vec<u64>,
+    ) {
+        let mut headers = Opened::new(headers);
         let mut way = std::mem::take(&mut self.way);
         way.clear();
         way.push(id);
@@ -137,19 +148,19 @@ impl Exchanges {
                     Dest::Exchange(_) => {}
                 }
             };
-            exchange.find(request.key, &mut headers, &mut visit);
-            for key in request.more_keys {
+            exchange.find(key, &mut headers, &mut visit);
+            for key in more_keys {
                 exchange.find(key, &mut headers, &mut visit);
             }
             if !found
                 && let Some(alternate) = &exchange.spec.alternate
-                && let Some(id) = self.names.get(request.tenant).and_then(|names| names.get(alternate))
+                && let Some(id) = self.names.get(tenant).and_then(|names| names.get(alternate))
                 && !way.contains(id)
             {
                 way.push(*id);
             }
         }
-        if way.len() > 1 || !request.more_keys.is_empty() {
+        if way.len() > 1 || !more_keys.is_empty() {
             queues.sort_unstable();
             queues.dedup();
         }

@@ -17,6 +17,11 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
+    /// Whether arguments ask for headers at all.
+    pub(super) fn is_in(arguments: &Arguments) -> bool {
+        arguments.contains_key(MATCH)
+    }
+
     /// Compiles a binding's arguments. Unless `x-match` says `…-with-x`, those whose names begin with `x-` are not held
     /// against headers.
     pub(super) fn new(arguments: &Arguments) -> Pattern {

@@ -1,8 +1,12 @@
 //! Making and removing exchanges and bindings.
 
 use cluster::Command;
+use cluster::meta::Binding;
+use model::{LogId, Name};
 use storage::Lsn;
 
+use super::exchange::Arguments;
+use super::feed::Feed;
 use super::recover::{stored, stored_binding};
 use super::table::Dest;
 use super::{BindingSpec, Destination, ExchangeSpec};
@@ -50,6 +54,7 @@ impl Queues {
                 lsn = lsn.max(core.run(&Command::DeleteExchange((tenant.to_owned(), name.clone())))?);
             }
             if let Some(id) = self.exchanges.remove(tenant, &name) {
+                self.unbind_fed(core, tenant, Dest::Exchange(id));
                 let unused = self.exchanges.unbind_all(tenant, Dest::Exchange(id));
                 gone.extend(unused.iter().map(ToString::to_string));
             }
@@ -60,6 +65,7 @@ impl Queues {
     /// A queue is gone, from the catalog too: its bindings go, and the exchanges whose last ones these were.
     pub(crate) fn unbind_queue(&mut self, core: &mut Core, tenant: &str, queue: u64) -> Result<Lsn, BrokerError> {
         let mut lsn = Lsn::default();
+        self.unbind_fed(core, tenant, Dest::Queue(queue));
         for exchange in self.exchanges.unbind_all(tenant, Dest::Queue(queue)) {
             lsn = lsn.max(self.remove_exchange(core, tenant, &exchange)?);
         }
@@ -84,7 +90,9 @@ impl Queues {
     pub(super) fn bind(&mut self, core: &mut Core, session: SessionId, spec: &BindingSpec) -> Result<Lsn, BrokerError> {
         let (dest, is_stored) = self.destination(session, spec)?;
         let source = self.exchanges.id_made(&spec.tenant, &spec.exchange);
-        let source = source.and_then(|id| self.exchanges.of_id(id)).ok_or_else(|| no_exchange(&spec.exchange))?;
+        let Some(source) = source.and_then(|id| self.exchanges.of_id(id)) else {
+            return self.bind_to_topic(core, spec, dest, is_stored);
+        };
         if source.has(dest, &spec.key, &spec.arguments) {
             return Ok(core.catalog.last_change());
         }
@@ -107,7 +115,7 @@ impl Queues {
         };
         let source = self.exchanges.id_of(&spec.tenant, &spec.exchange);
         let Some(source) = source.and_then(|id| self.exchanges.of_id(id)) else {
-            return Ok(core.catalog.last_change());
+            return self.unbind_from_topic(core, spec, dest, is_stored);
         };
         if !source.has(dest, &spec.key, &spec.arguments) {
             return Ok(core.catalog.last_change());
@@ -121,25 +129,84 @@ impl Queues {
         Ok(lsn)
     }
 
+    /// Binds to a topic, since no exchange has the name: what is appended to it from now on is fed.
+    fn bind_to_topic(
+        &mut self,
+        core: &mut Core,
+        spec: &BindingSpec,
+        dest: Dest,
+        is_stored: bool,
+    ) -> Result<Lsn, BrokerError> {
+        let topic = core.topics.get(&spec.tenant, &spec.exchange).filter(|topic| !topic.internal);
+        let logs = topic.ok_or_else(|| no_exchange(&spec.exchange))?.partitions.clone();
+        if let Dest::Queue(id) = dest
+            && self.by_id.get(&id).is_some_and(|queue| queue.own_log().is_none())
+        {
+            let why = format!("queue '{}' shares a topic: it cannot be fed by topic '{}'", spec.to(), spec.exchange);
+            return Err(BrokerError::Invalid(why));
+        }
+        let end = |log: &LogId| core.partitions.next_offset(*log).map(|end| (log.0, end.0));
+        let since = logs.iter().filter_map(end).collect::<Vec<_>>();
+        let bound = (dest, &spec.key, &spec.arguments);
+        if self.feeds.get(&spec.tenant, &spec.exchange).is_some_and(|feed| feed.bindings().has(bound)) {
+            return Ok(core.catalog.last_change());
+        }
+        let lsn = if is_stored {
+            core.run(&Command::Bind(Binding { since: since.clone(), ..stored_binding(spec) }))?
+        } else {
+            Lsn::default()
+        };
+        if self.feeds.get(&spec.tenant, &spec.exchange).is_none() {
+            self.feeds.insert(Feed::new(&spec.tenant, &spec.exchange, &since));
+        }
+        if let Some(feed) = self.feeds.get_mut(&spec.tenant, &spec.exchange) {
+            feed.bind(bound, &since, is_stored);
+        }
+        Ok(lsn)
+    }
+
+    fn unbind_from_topic(
+        &mut self,
+        core: &mut Core,
+        spec: &BindingSpec,
+        dest: Dest,
+        is_stored: bool,
+    ) -> Result<Lsn, BrokerError> {
+        let bound = (dest, &spec.key, &spec.arguments);
+        let Some(feed) = self.feeds.get_mut(&spec.tenant, &spec.exchange).filter(|feed| feed.bindings().has(bound))
+        else {
+            return Ok(core.catalog.last_change());
+        };
+        let fed = Binding { since: vec![(0, 0)], ..stored_binding(spec) };
+        let lsn = if is_stored { core.run(&Command::Unbind(fed))? } else { Lsn::default() };
+        feed.unbind(bound);
+        if feed.bindings().all().next().is_none() {
+            self.feed_deleted(core, &spec.tenant, &spec.exchange);
+        }
+        Ok(lsn)
+    }
+
     /// All bindings of a tenant, ordered by exchange, destination and key.
     pub(super) fn list_bindings(&self, tenant: &str) -> Vec<BindingSpec> {
         let mut all = Vec::new();
+        let mut add = |tenant: &Name, from: &Name, (dest, key, arguments): (Dest, &Name, &Arguments)| {
+            let destination = match dest {
+                Dest::Queue(id) => self.name_of(id).map(Destination::Queue),
+                Dest::Exchange(id) => self.exchanges.name_of(id).cloned().map(Destination::Exchange),
+            };
+            all.extend(destination.map(|destination| BindingSpec {
+                tenant: tenant.clone(),
+                exchange: from.clone(),
+                destination,
+                key: key.clone(),
+                arguments: arguments.clone(),
+            }));
+        };
         for exchange in self.exchanges.made(tenant) {
-            for (dest, key, arguments) in exchange.bindings() {
-                let destination = match dest {
-                    Dest::Queue(id) => self.name_of(id).map(Destination::Queue),
-                    Dest::Exchange(id) => self.exchanges.name_of(id).cloned().map(Destination::Exchange),
-                };
-                let (tenant, from) = (exchange.spec.tenant.clone(), exchange.spec.name.clone());
-                let (key, arguments) = (key.clone(), arguments.clone());
-                all.extend(destination.map(|destination| BindingSpec {
-                    tenant,
-                    exchange: from,
-                    destination,
-                    key,
-                    arguments,
-                }));
-            }
+            exchange.bindings().for_each(|bound| add(&exchange.spec.tenant, &exchange.spec.name, bound));
+        }
+        for feed in self.feeds.of_tenant(tenant) {
+            feed.bindings().all().for_each(|bound| add(&feed.tenant, &feed.topic, bound));
         }
         all.sort_by(|one, other| (&one.exchange, one.to(), &one.key).cmp(&(&other.exchange, other.to(), &other.key)));
         all

@@ -3,6 +3,8 @@
 mod api;
 mod exchange;
 mod exchanges;
+mod feed;
+mod feeding;
 mod headers;
 mod mailbox;
 mod manage;
@@ -15,6 +17,7 @@ mod trie;
 mod types;
 
 pub(crate) use exchanges::Exchanges;
+pub(crate) use feed::Feeds;
 pub(crate) use mailbox::Mailboxes;
 pub use mailbox::{Mail, MailboxId};
 pub(crate) use partitioner::partition_of;

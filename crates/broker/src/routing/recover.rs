@@ -1,8 +1,11 @@
 //! Exchanges and bindings as the catalog keeps them, and finding them again after a start.
 
-use cluster::meta::{self, Binding};
-use model::Name;
+use std::collections::BTreeMap;
 
+use cluster::meta::{self, Binding};
+use model::{LogId, Name};
+
+use super::feed::Feed;
 use super::table::Dest;
 use super::{BindingSpec, Destination, ExchangeSpec};
 use crate::BrokerError;
@@ -19,13 +22,8 @@ impl Queues {
                 Err(error) => tracing::error!(exchange = exchange.name, %error, "an exchange cannot be opened"),
             }
         }
-        for binding in &catalog.bindings {
-            let dest = match &binding.destination {
-                meta::Destination::Queue(name) => self.id_of(&binding.tenant, name).map(Dest::Queue),
-                meta::Destination::ToExchange(name) => {
-                    self.exchanges.id_made(&binding.tenant, name).map(Dest::Exchange)
-                }
-            };
+        for binding in catalog.bindings.iter().filter(|binding| !binding.is_fed()) {
+            let dest = self.dest_of(binding);
             let source = self.exchanges.id_made(&binding.tenant, &binding.exchange);
             let source = source.and_then(|id| self.exchanges.of_id(id));
             let (Some(dest), Some(source), Ok(key)) = (dest, source, Name::new(&binding.key)) else {
@@ -33,6 +31,60 @@ impl Queues {
                 continue;
             };
             source.bind(dest, &key, &binding.arguments);
+        }
+    }
+}
+
+impl Queues {
+    /// Topics that feed queues go on from where they had come.
+    pub(crate) fn recover_feeds(&mut self, core: &mut Core, positions: &BTreeMap<u64, u64>) {
+        let mut fed: BTreeMap<(&str, &str), Vec<&Binding>> = BTreeMap::new();
+        for binding in core.catalog.get().bindings.iter().filter(|binding| binding.is_fed()) {
+            fed.entry((&binding.tenant, &binding.exchange)).or_default().push(binding);
+        }
+        for bindings in fed.into_values() {
+            if let Err(error) = self.recover_feed(core, &bindings, positions) {
+                tracing::error!(topic = bindings.first().map(|one| &one.exchange), %error, "a feed cannot be opened");
+            }
+        }
+    }
+
+    fn recover_feed(
+        &mut self,
+        core: &Core,
+        bindings: &[&Binding],
+        positions: &BTreeMap<u64, u64>,
+    ) -> Result<(), BrokerError> {
+        let Some(first) = bindings.first() else { return Ok(()) };
+        // Nothing was fed yet where no position is stored: it begins with the oldest binding.
+        let oldest = |log: u64| {
+            let since = bindings.iter().flat_map(|one| &one.since).filter(|(of, _)| *of == log);
+            since.map(|(_, from)| *from).min()
+        };
+        let logs = first.since.iter().map(|(log, _)| *log);
+        let ends = logs.map(|log| (log, positions.get(&log).copied().or_else(|| oldest(log)).unwrap_or(0)));
+        let ends = ends.collect::<Vec<_>>();
+        let mut feed = Feed::new(&Name::new(&first.tenant)?, &Name::new(&first.exchange)?, &ends);
+        for binding in bindings {
+            let dest = self.dest_of(binding);
+            let (Some(dest), Ok(key)) = (dest, Name::new(&binding.key)) else {
+                tracing::error!(topic = binding.exchange, to = ?binding.destination, "a binding leads nowhere");
+                continue;
+            };
+            feed.bind((dest, &key, &binding.arguments), &binding.since, true);
+        }
+        self.feeds.insert(feed);
+        for (log, _) in ends {
+            let end = core.partitions.watermark(LogId(log)).unwrap_or_default();
+            self.feeds.log_moved(LogId(log), end.0);
+        }
+        Ok(())
+    }
+
+    fn dest_of(&mut self, binding: &Binding) -> Option<Dest> {
+        match &binding.destination {
+            meta::Destination::Queue(name) => self.id_of(&binding.tenant, name).map(Dest::Queue),
+            meta::Destination::ToExchange(name) => self.exchanges.id_made(&binding.tenant, name).map(Dest::Exchange),
         }
     }
 }

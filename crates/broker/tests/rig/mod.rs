@@ -10,7 +10,7 @@ use broker::queue::*;
 use broker::routing::*;
 use broker::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
 use bytes::Bytes;
-use model::{Format, FormatError, FormatTag, Formats, Message, Name, Now, Offset, UnitAt, Wall};
+use model::{Format, FormatError, FormatTag, Formats, Header, HeaderValue, Message, Name, Now, Offset, UnitAt, Wall};
 use storage::sim_disk::SimDisk;
 
 /// The format of units that hold one message each.
@@ -69,8 +69,12 @@ impl Format for Toy {
         })?;
         for unit in borders {
             for (delta, text) in Toy::texts(&units[unit.at..unit.at + unit.bytes]).into_iter().enumerate() {
-                let value = (text != "gap").then(|| Message { value: Some(text.into()), ..Message::default() });
-                if let Some(message) = value {
+                // `key:text` has a key, `key:text/header` a header `h`, too.
+                let key = text.split_once(':').map(|(key, _)| Bytes::copy_from_slice(key.as_bytes()));
+                let header = text.split_once('/').map(|(_, header)| HeaderValue::Text(header.to_owned()));
+                let headers = header.map(|value| Header { name: "h".into(), value }).into_iter().collect();
+                if text != "gap" {
+                    let message = Message { key, headers, value: Some(text.into()), ..Message::default() };
                     let _ = visit(unit.first.plus(delta as u64), message);
                 }
             }
@@ -78,8 +82,12 @@ impl Format for Toy {
         Ok(())
     }
 
-    fn build(&self, _messages: &[(Offset, Message)], _out: &mut Vec<u8>) -> Result<(), FormatError> {
-        Err(FormatError::Malformed("never built here"))
+    fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError> {
+        for (_, message) in messages {
+            let text = message.value.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+            out.extend(Toy::unit(&[text.ok_or(FormatError::Malformed("no text"))?]));
+        }
+        Ok(())
     }
 }
 
