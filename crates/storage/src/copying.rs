@@ -136,7 +136,10 @@ impl Storage {
         copying.done = copier.done_bytes;
         match result {
             Ok(Step::More) => copying.phase = Phase::Ready(copier),
-            Ok(Step::Done(built)) => {
+            Ok(Step::Done(mut built)) => {
+                // Told from the end on: the first of a log first, or readers would miss it until it is.
+                built.reverse();
+                built.iter_mut().for_each(|of| of.moved.reverse());
                 let bytes: u64 = built.iter().map(|built| built.bytes).sum();
                 copying.phase = Phase::Applying(built);
                 match purpose {

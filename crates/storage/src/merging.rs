@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::LogId;
+use model::{LogId, Offset};
 
 use crate::copying::{Copying, Purpose};
 use crate::engine::Storage;
@@ -115,7 +115,13 @@ impl Storage {
             plan.chunk += 1;
             for (id, log) in logs {
                 let mut joins = false;
+                let mut end = None;
                 for run in &log.runs {
+                    // No run crosses from one segment of the log into the next.
+                    if end.is_none_or(|end| run.first >= end) {
+                        joins = false;
+                        end = Some(log.shape.next_after(run.first).unwrap_or(Offset(u64::MAX)));
+                    }
                     let Some(file) = plan.files.get(&run.segment) else {
                         joins = false;
                         continue;
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn small_segments_are_merged_with_those_of_the_same_log_only() {
-        let own = |n: u64, log| (FileId { number: n, own: Some((LogId(log), model::Offset(n))) }, used(200, 200, 0));
+        let own = |n: u64, log| (FileId { number: n, own: Some((LogId(log), Offset(n))) }, used(200, 200, 0));
         let mut files: Vec<_> = (0..14).map(|n| own(n, n % 2)).collect();
         assert_eq!(chosen(&files), None);
         files.push(own(14, 0));

@@ -127,7 +127,6 @@ impl Shape {
     }
 
     /// Where the segment after the one that holds `offset` begins; `None` for the newest.
-    #[cfg(test)]
     pub(crate) fn next_after(&self, offset: Offset) -> Option<Offset> {
         let rolled = self.rolled.as_ref()?;
         if offset >= rolled.active_first {

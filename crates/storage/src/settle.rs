@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use model::LogId;
+use model::{LogId, Offset};
 
 use crate::checkpointing::Checkpointing;
 use crate::copying::{Copying, Purpose};
@@ -200,8 +200,11 @@ impl Storage {
                 let Some(log) = self.index.get(*id) else { continue };
                 let count = log.window.partition_point(|extent| extent.file <= plan.file);
                 extents += count;
-                if count > 0 {
-                    let found = log.window.range(..count).copied().collect();
+                let mut left = log.window.range(..count).copied().peekable();
+                while let Some(first) = left.peek().map(|extent| extent.first) {
+                    // No run crosses from one segment of the log into the next.
+                    let end = log.shape.next_after(first).unwrap_or(Offset(u64::MAX));
+                    let found = std::iter::from_fn(|| left.next_if(|extent| extent.first < end)).collect();
                     plan.groups.push(Group { log: *id, start: log.start, source: Source::Window(found) });
                 }
             }

@@ -88,3 +88,34 @@ fn many_extents_settle_before_the_window_is_full() {
     }
     assert_eq!(common::read_all(&mut storage, 2).len(), 200);
 }
+
+#[test]
+fn a_large_segment_of_a_log_has_files_of_its_own_which_go_with_it() {
+    let mut pair = Pair::new();
+    for n in 0..60i64 {
+        put(&mut pair, 7, 3000, n);
+        if n % 10 == 9 {
+            pair.commit(&[Change::Roll(7)], SyncPolicy::Sync).unwrap();
+        }
+        end_turn(&mut pair);
+        pair.history.drain(..pair.history.len() - 1);
+    }
+    settle_down(&mut pair.storage).unwrap();
+    pair.check_all();
+    let firsts: Vec<u64> = pair.storage.log_segments(model::LogId(7)).iter().map(|segment| segment.first.0).collect();
+    assert_eq!(firsts, [0, 10, 20, 30, 40, 50, 60]);
+    let files = |pair: &Pair| {
+        let names = pair.disk.names().into_iter().filter(|name| name.starts_with("segments/"));
+        let first = |name: &String| name.rsplit('/').next().unwrap()[..20].parse::<u64>().unwrap();
+        names.map(|name| first(&name)).collect::<Vec<u64>>()
+    };
+    let before = files(&pair);
+    assert!([0, 10, 20, 30].iter().all(|first| before.contains(first)), "{before:?}");
+    pair.commit(&[Change::Trim(7, 20)], SyncPolicy::Sync).unwrap();
+    end_turn(&mut pair);
+    settle_down(&mut pair.storage).unwrap();
+    let after = files(&pair);
+    assert!(after.iter().all(|first| *first >= 20) && after.contains(&20), "{before:?} then {after:?}");
+    pair.check_all();
+    pair.reopen(pair.disk.crash(1), pair.storage.progress().synced);
+}

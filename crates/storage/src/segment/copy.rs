@@ -2,7 +2,7 @@
 //! when they merge. Works in steps, each a job, so that whoever hands them out can pace them; between steps what was
 //! written is synced. Knows nothing of the index.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ pub(crate) struct Task {
     pub(crate) files: Vec<Arc<JournalFile>>,
     /// Numbers of new files from here on; as many are free as there are groups, and one.
     pub(crate) number: u64,
-    /// A log with at least so many bytes gets a file of its own.
+    /// A log with at least so many bytes gets files of its own: one for each such group, and for several smaller ones
+    /// together.
     pub(crate) own_bytes: u64,
 }
 
@@ -102,7 +103,7 @@ pub(crate) enum Step {
 /// The group being copied, and how far it is.
 struct InHand {
     group: Group,
-    /// It gets a file of its own.
+    /// It goes to a file of its log alone.
     is_own: bool,
     /// Position of the next extent, or of the run being read.
     item: usize,
@@ -123,10 +124,15 @@ pub(crate) struct Copier {
     arranged: bool,
     waiting: VecDeque<Group>,
     in_hand: Option<InHand>,
+    /// Logs that have files of their own.
+    big: HashSet<LogId>,
     pack: Option<Builder>,
     own: Option<Builder>,
-    /// What the runs of the pack stand for, in its order.
+    /// Bytes in the file of its own that is being written.
+    own_done: u64,
+    /// What the runs of the pack, and of that file, stand for, in their order.
     pack_old: Vec<Old>,
+    own_old: Vec<Old>,
     open: IdMap<u64, OpenSegment>,
     built: Vec<Built>,
     buffer: (u64, u64, Bytes),
@@ -144,9 +150,12 @@ impl Copier {
             arranged: false,
             waiting: task.groups.into(),
             in_hand: None,
+            big: HashSet::new(),
             pack: None,
             own: None,
+            own_done: 0,
             pack_old: Vec::new(),
+            own_old: Vec::new(),
             open: IdMap::default(),
             built: Vec::new(),
             buffer: (0, 0, Bytes::new()),
@@ -191,16 +200,21 @@ impl Copier {
     fn arrange(&mut self) {
         let groups = self.waiting.make_contiguous();
         groups.sort_unstable_by_key(|group| (group.log, group.first()));
+        for of_log in groups.chunk_by(|a, b| a.log == b.log) {
+            if of_log.iter().map(Group::bytes).sum::<u64>() >= self.own_bytes {
+                self.big.extend(of_log.first().map(|group| group.log));
+            }
+        }
     }
 
     fn begin(&mut self, group: Group) -> io::Result<()> {
-        let is_own = group.bytes() >= self.own_bytes;
+        let is_own = self.big.contains(&group.log);
         let at = match &group.source {
             Source::Runs(runs) => runs.first().map_or(0, |(_, run)| run.at),
             Source::Window(_) => 0,
         };
-        if !is_own && let Some(pack) = &mut self.pack {
-            pack.begin_run()?;
+        if let Some(builder) = if is_own { &mut self.own } else { &mut self.pack } {
+            builder.begin_run()?;
         }
         self.in_hand = Some(InHand { group, is_own, item: 0, at });
         Ok(())
@@ -257,6 +271,9 @@ impl Copier {
             }
         };
         self.done_bytes += header.whole_bytes();
+        if is_own {
+            self.own_done += header.whole_bytes();
+        }
         builder.add(header, units)
     }
 
@@ -265,12 +282,19 @@ impl Copier {
             Source::Window(_) => Vec::new(),
             Source::Runs(runs) => runs.into_iter().map(|(_, run)| run).collect(),
         };
-        if hand.is_own {
-            let builder = self.own.take();
-            return self.close(builder, vec![(hand.group.log, old)]);
+        if !hand.is_own {
+            self.pack_old.push((hand.group.log, old));
+            return Ok(());
         }
-        self.pack_old.push((hand.group.log, old));
-        Ok(())
+        self.own_old.push((hand.group.log, old));
+        // Small groups of a log share a file; none shares one with a large one.
+        let next = self.waiting.front().filter(|next| next.log == hand.group.log);
+        if self.own_done < self.own_bytes && next.is_some_and(|next| next.bytes() < self.own_bytes) {
+            return Ok(());
+        }
+        self.own_done = 0;
+        let (builder, old) = (self.own.take(), std::mem::take(&mut self.own_old));
+        self.close(builder, old)
     }
 
     fn close(&mut self, builder: Option<Builder>, old: Vec<Old>) -> io::Result<()> {
