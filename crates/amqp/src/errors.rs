@@ -176,6 +176,7 @@ impl Refusal {
             BrokerError::Invalid(_)
             | BrokerError::InvalidConfig(_)
             | BrokerError::InvalidPartitions { .. }
+            | BrokerError::InvalidGrowth { .. }
             | BrokerError::Name(_)
             | BrokerError::OutOfRange { .. } => Refusal::precondition(error.to_string()),
             BrokerError::Storage(error) => Refusal::of_storage(error),

@@ -44,6 +44,16 @@ pub enum BrokerError {
         /// The most allowed.
         max: u32,
     },
+    /// A topic has as many partitions already, or may not have so many.
+    #[error("the topic has {has} partitions: it can get more, up to {max}, not be made one of {asked}")]
+    InvalidGrowth {
+        /// What it has.
+        has: usize,
+        /// What was asked for.
+        asked: i64,
+        /// The most allowed.
+        max: u32,
+    },
     /// A name that is not allowed.
     #[error(transparent)]
     Name(#[from] NameError),

@@ -306,6 +306,30 @@ fn retention_wins_over_a_queue_and_what_it_passed_over_is_counted() {
 }
 
 #[test]
+fn a_queue_over_a_topic_that_grows_runs_over_the_new_partitions_too() {
+    let mut rig = Rig::new();
+    topic(&mut rig, "t", 1);
+    rig.declare(&over("t", "q")).unwrap();
+    rig.settle_down();
+    let refused = rig.broker.grow_topic(("/", "t"), 1, false, rig.now);
+    assert!(matches!(refused, Err(BrokerError::InvalidGrowth { has: 1, asked: 1, .. })));
+    rig.broker.grow_topic(("/", "t"), 3, false, rig.now).unwrap();
+    let logs = rig.broker.topic("/", "t").unwrap().partitions.clone();
+    assert_eq!(logs.len(), 3);
+    append(&mut rig, logs[2], &["new"]);
+    rig.settle_down();
+    assert_eq!(rig.depth("q"), (1, 0));
+    let held = rig.get_all(1, "q");
+    assert_eq!(held.iter().map(look).collect::<Vec<_>>(), [first("new")]);
+    rig.broker.settle(ME, &keys(&held), Settle::Ack);
+    append(&mut rig, logs[1], &["later"]);
+    rig.settle_down();
+    let mut rig = rig.killed();
+    assert_eq!(rig.seen_all(1, "q"), [first("later")], "what was acknowledged of a new partition stays so");
+    assert_eq!(rig.publish("", "q", "x").unwrap().queues, 1);
+}
+
+#[test]
 fn names_are_shared_with_topics_and_a_queue_goes_with_its_topic() {
     let mut rig = Rig::new();
     topic(&mut rig, "t", 1);

@@ -41,6 +41,7 @@ impl From<BrokerError> for Refusal {
             BrokerError::Invalid(_)
             | BrokerError::InvalidConfig(_)
             | BrokerError::InvalidPartitions { .. }
+            | BrokerError::InvalidGrowth { .. }
             | BrokerError::Name(_)
             | BrokerError::OutOfRange { .. } => (400, "bad_request"),
             BrokerError::Storage(StorageError::Full { .. }) => (507, "disk_full"),

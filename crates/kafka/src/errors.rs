@@ -73,7 +73,7 @@ impl From<&BrokerError> for ErrorCode {
             | BrokerError::ExclusiveUse(_)
             | BrokerError::InUse { .. } => ErrorCode::INVALID_REQUEST,
             BrokerError::InvalidConfig(_) => ErrorCode::INVALID_CONFIG,
-            BrokerError::InvalidPartitions { .. } => ErrorCode::INVALID_PARTITIONS,
+            BrokerError::InvalidPartitions { .. } | BrokerError::InvalidGrowth { .. } => ErrorCode::INVALID_PARTITIONS,
             BrokerError::Name(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
             BrokerError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
             BrokerError::SequenceGap { .. } => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -199,6 +199,18 @@ impl Queues {
         }
     }
 
+    /// A topic has got partitions: queues over it run over them too.
+    pub(crate) fn topic_grown(&mut self, tenant: &str, topic: &str, logs: &[LogId]) {
+        for queue in self.by_id.values_mut() {
+            if &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic) {
+                queue.info.partitions.extend(logs);
+                // Behind the others, since ids ascend.
+                queue.tracks.extend(logs.iter().map(|log| Track::new(Cursor::new(*log, 0))));
+                self.by_log.extend(logs.iter().map(|log| (*log, queue.id)));
+            }
+        }
+    }
+
     /// Removes a queue where nobody waits for an answer.
     pub(super) fn remove_or_log(&mut self, core: &mut Core, id: u64) {
         if let Err(error) = self.remove(core, id) {

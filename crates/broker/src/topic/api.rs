@@ -40,6 +40,25 @@ impl Broker {
         self.core.alter_topic(tenant, name, changes, validate_only)
     }
 
+    /// Adds partitions to a topic until it has so many; with `validate_only` nothing is changed. Queues over it run
+    /// over the new ones too. The answer is held back until synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::InvalidGrowth`], [`BrokerError::Invalid`] for the broker's own,
+    /// [`BrokerError::Storage`].
+    pub fn grow_topic(
+        &mut self,
+        (tenant, name): (&str, &str),
+        partitions: i64,
+        validate_only: bool,
+        now: Now,
+    ) -> Result<Lsn, BrokerError> {
+        self.core.now = now;
+        let (made, lsn) = self.core.grow_topic((tenant, name), partitions, validate_only)?;
+        self.queues.topic_grown(tenant, name, &made);
+        Ok(lsn)
+    }
+
     /// Removes a topic and all its messages.
     ///
     /// # Errors

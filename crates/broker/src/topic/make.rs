@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cluster::Command;
-use cluster::meta::{Partition, Topic, TopicChange, TopicConfig};
+use cluster::meta::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
 use model::{LogId, Name, Offset, TopicId};
 
 use super::{ConfigChange, LogSettings, NewTopic, PARTITIONS_MAX, TopicInfo, config};
@@ -110,6 +110,41 @@ impl Core {
             }
         }
         Ok(lsn)
+    }
+
+    /// Adds partitions to a topic until it has `partitions`, or only checks whether it could; answers the new ones.
+    pub(crate) fn grow_topic(
+        &mut self,
+        (tenant, name): (&str, &str),
+        partitions: i64,
+        validate_only: bool,
+    ) -> Result<(Vec<LogId>, Lsn), BrokerError> {
+        let key = (tenant.to_owned(), name.to_owned());
+        let missing = || BrokerError::Missing { kind: "topic", name: name.to_owned() };
+        let topic = self.catalog.get().topics.get(&key).ok_or_else(missing)?;
+        if topic.internal {
+            return Err(BrokerError::Invalid(format!("topic '{name}' is the broker's own: its partitions are fixed")));
+        }
+        let has = topic.partitions.len();
+        let wanted = u32::try_from(partitions).ok().filter(|count| *count <= PARTITIONS_MAX);
+        let wanted = wanted.filter(|count| *count as usize > has);
+        let refused = BrokerError::InvalidGrowth { has, asked: partitions, max: PARTITIONS_MAX };
+        let more = wanted.ok_or(refused)? as usize - has;
+        let settings = Arc::new(LogSettings::of_topic(topic));
+        if validate_only {
+            return Ok((Vec::new(), self.catalog.last_change()));
+        }
+        let mut made = Vec::with_capacity(more);
+        for _ in 0..more {
+            made.push(self.new_log_id()?);
+        }
+        let partitions = made.iter().map(|log| Partition { log: log.0 }).collect();
+        let lsn = self.run(&Command::GrowTopic(TopicGrowth { tenant: key.0, name: key.1, partitions }))?;
+        for log in &made {
+            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
+        }
+        self.topics.get_mut(tenant, name).ok_or_else(missing)?.partitions.extend(&made);
+        Ok((made, lsn))
     }
 
     /// Removes a topic from the catalog and the index; its logs, which are answered, are still to be dropped.

@@ -9,7 +9,7 @@ mod user;
 
 pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
 pub use queue::{Queue, QueueSource};
-pub use topic::{Partition, Topic, TopicChange, TopicConfig};
+pub use topic::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
 pub use user::{Credential, User};
 
 use std::collections::BTreeMap;
@@ -54,6 +54,8 @@ pub enum Command {
     CreateTopic(Topic),
     /// Changes a topic's settings.
     AlterTopic(TopicChange),
+    /// Adds partitions to a topic. Their log ids must be new.
+    GrowTopic(TopicGrowth),
     /// Removes a topic and the bindings that it feeds.
     DeleteTopic(Key),
     /// Makes a queue.
@@ -124,6 +126,7 @@ impl Catalog {
             Command::Found { .. } => self.check_found(),
             Command::CreateTopic(topic) => self.check_create_topic(topic),
             Command::AlterTopic(change) => self.check_topic(&(change.tenant.clone(), change.name.clone())),
+            Command::GrowTopic(growth) => self.check_grow_topic(growth),
             Command::DeleteTopic(key) => self.check_topic(key),
             Command::CreateQueue(queue) => self.check_create_queue(queue),
             Command::DeleteQueue(key) => self.check_queue(key),
@@ -145,6 +148,7 @@ impl Catalog {
             Command::Found { cluster_id } => self.cluster_id.clone_from(cluster_id),
             Command::CreateTopic(topic) => self.create_topic(topic),
             Command::AlterTopic(change) => self.alter_topic(change),
+            Command::GrowTopic(growth) => self.grow_topic(growth),
             Command::DeleteTopic(key) => self.delete_topic(key),
             Command::CreateQueue(queue) => self.create_queue(queue),
             Command::DeleteQueue(key) => self.delete_queue(key),

@@ -28,6 +28,11 @@ fn change(name: &str, set: &[(&str, &str)], unset: &[&str]) -> Command {
     })
 }
 
+fn growth(name: &str, logs: &[u64]) -> Command {
+    let partitions = logs.iter().map(|log| Partition { log: *log }).collect();
+    Command::GrowTopic(TopicGrowth { tenant: "/".into(), name: name.into(), partitions })
+}
+
 fn queue(name: &str, id: u64, source: QueueSource) -> Command {
     Command::CreateQueue(Queue {
         tenant: "/".into(),
@@ -126,6 +131,17 @@ fn a_topics_settings_are_set_and_taken_back_one_by_one() {
 }
 
 #[test]
+fn a_topic_grows_by_logs_that_are_new() {
+    let mut catalog = catalog(&[topic("t", &[1, 2])]);
+    refused(&catalog, &growth("u", &[3]), "no topic 'u'");
+    refused(&catalog, &growth("t", &[2]), "log 2 was given before");
+    refused(&catalog, &growth("t", &[4, 4]), "log 4 was given before");
+    catalog.apply(&growth("t", &[3, 5])).unwrap();
+    let logs: Vec<u64> = catalog.topics[&key("t")].partitions.iter().map(|partition| partition.log).collect();
+    assert_eq!((logs, catalog.last_log), (vec![1, 2, 3, 5], 5));
+}
+
+#[test]
 fn a_queue_over_a_topic_needs_that_topic() {
     let catalog = catalog(&[topic("t", &[1])]);
     refused(&catalog, &queue("q", 2, QueueSource::Topic { topic: "u".into() }), "no topic 'u'");
@@ -208,6 +224,7 @@ fn catalog_and_commands_survive_as_json() {
         change("t", &[("max.message.bytes", "7")], &["retention.ms"]),
         queue("q", 4, QueueSource::Own { log: 5 }),
         queue("s", 6, QueueSource::Topic { topic: "t".into() }),
+        growth("t", &[7, 8]),
         exchange("e"),
         exchange("f"),
         Command::Bind(binding("e", "q")),

@@ -46,11 +46,26 @@ pub struct TopicChange {
     pub unset: Vec<String>,
 }
 
+/// Partitions that a topic gets behind those it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopicGrowth {
+    /// Whose the topic is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// The new partitions, in order.
+    pub partitions: Vec<Partition>,
+}
+
 impl Catalog {
     pub(super) fn check_create_topic(&self, topic: &Topic) -> Result<(), MetaError> {
         self.check_name_free(&(topic.tenant.clone(), topic.name.clone()))?;
+        self.check_new_logs(&topic.partitions)
+    }
+
+    fn check_new_logs(&self, partitions: &[Partition]) -> Result<(), MetaError> {
         let mut last = self.last_log;
-        for partition in &topic.partitions {
+        for partition in partitions {
             // Ascending, so that none occurs twice.
             if partition.log <= last {
                 return Err(MetaError::LogReused(partition.log));
@@ -65,6 +80,18 @@ impl Catalog {
             self.last_log = self.last_log.max(last.log);
         }
         self.topics.insert((topic.tenant.clone(), topic.name.clone()), topic.clone());
+    }
+
+    pub(super) fn check_grow_topic(&self, growth: &TopicGrowth) -> Result<(), MetaError> {
+        self.check_topic(&(growth.tenant.clone(), growth.name.clone()))?;
+        self.check_new_logs(&growth.partitions)
+    }
+
+    pub(super) fn grow_topic(&mut self, growth: &TopicGrowth) {
+        if let Some(topic) = self.topics.get_mut(&(growth.tenant.clone(), growth.name.clone())) {
+            topic.partitions.extend(&growth.partitions);
+            self.last_log = growth.partitions.last().map_or(self.last_log, |last| self.last_log.max(last.log));
+        }
     }
 
     pub(super) fn check_topic(&self, key: &Key) -> Result<(), MetaError> {

@@ -69,9 +69,24 @@ struct Asked {
     index: i32,
     log: Result<LogId, ErrorCode>,
     timestamp: i64,
+    /// The version asked in knows such a time.
+    is_served: bool,
     /// Kept from one try to the next: a search has several steps, each of which may have to wait for the disk.
     search: LatestSearch,
     answer: Option<ListedPartition>,
+}
+
+/// Whether a version knows a time: the special ones came one by one.
+fn is_served(timestamp: i64, version: i16) -> bool {
+    let since = match timestamp {
+        MAX_TIMESTAMP => 7,
+        EARLIEST_LOCAL => 8,
+        LATEST_TIERED => 9,
+        EARLIEST_PENDING_UPLOAD => 11,
+        LATEST | EARLIEST | 0.. => 0,
+        _ => i16::MAX,
+    };
+    version >= since
 }
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
@@ -86,6 +101,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
                 None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             },
             timestamp: partition.timestamp,
+            is_served: is_served(partition.timestamp, call.version()),
             search: LatestSearch::Begin,
             answer: None,
         });
@@ -145,13 +161,15 @@ enum Step {
 
 fn find(asker: &Asker, cx: &mut Cx<'_>, call: CallId, asked: &mut Asked) -> Result<Step, ErrorCode> {
     let log = asked.log?;
+    if !asked.is_served {
+        return Err(ErrorCode::UNSUPPORTED_VERSION);
+    }
     let bounds = cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error))?;
     Ok(match asked.timestamp {
         LATEST => Step::Found(Some((bounds.end, None))),
         EARLIEST | EARLIEST_LOCAL => Step::Found(Some((bounds.start, None))),
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Step::Found(None),
         MAX_TIMESTAMP => return asked.search.run(asker, cx, call, log),
-        time if time < 0 => return Err(ErrorCode::UNSUPPORTED_VERSION),
         time => match offset_at(asker, cx, call, log, time)? {
             TimeAnswer::Pending => Step::Pending,
             TimeAnswer::Ready(hit) => Step::Found(hit.map(|(offset, time)| (offset, Some(time)))),
@@ -163,10 +181,15 @@ fn offset_at(asker: &Asker, cx: &mut Cx<'_>, call: CallId, log: LogId, time: i64
     cx.broker.offset_at(asker.peer.session, call, log, Wall(time)).map_err(|error| ErrorCode::from(&error))
 }
 
-/// The search for the message with the latest time. The broker finds the first message not older than a time, so this
-/// narrows down the latest time at which there is one: first by doubling steps, then by halving.
+/// The search for the message with the latest time. The broker finds the first message not older than a time, so one
+/// look-up at the latest time that the indexes know is enough; unless that message is not visible yet or was trimmed.
+/// Then this narrows down the latest time at which there is one: first by doubling steps, then by halving.
 enum LatestSearch {
     Begin,
+    /// The indexes know of this time.
+    Known(Wall),
+    /// Nothing is known.
+    Unknown,
     /// There is a message at `low` or later, found as `best`; whether beyond `low + step` is not known.
     Doubling {
         low: i64,
@@ -185,7 +208,14 @@ impl LatestSearch {
     fn run(&mut self, asker: &Asker, cx: &mut Cx<'_>, call: CallId, log: LogId) -> Result<Step, ErrorCode> {
         loop {
             let probe = match *self {
-                LatestSearch::Begin => i64::MIN,
+                LatestSearch::Begin => {
+                    let segments = cx.broker.segments(log).map_err(|error| ErrorCode::from(&error))?;
+                    let known = segments.iter().filter_map(|segment| segment.time_max).max();
+                    *self = known.map_or(LatestSearch::Unknown, LatestSearch::Known);
+                    continue;
+                }
+                LatestSearch::Known(time) => time.0,
+                LatestSearch::Unknown => i64::MIN,
                 LatestSearch::Doubling { low, step, .. } => low.saturating_add(step),
                 LatestSearch::Halving { low, high, best } => {
                     if high.saturating_sub(low) <= 1 {
@@ -200,8 +230,12 @@ impl LatestSearch {
                 TimeAnswer::Ready(hit) => hit,
             };
             *self = match (&*self, hit) {
-                (LatestSearch::Begin, None) => return Ok(Step::Found(None)),
-                (LatestSearch::Begin, Some(best)) => LatestSearch::Doubling { low: best.1.0, step: 1, best },
+                (LatestSearch::Known(time), Some(best)) if best.1 == *time && time.0 >= 0 => {
+                    return Ok(Step::Found(Some((best.0, Some(best.1)))));
+                }
+                (LatestSearch::Begin | LatestSearch::Known(_), _) => LatestSearch::Unknown,
+                (LatestSearch::Unknown, None) => return Ok(Step::Found(None)),
+                (LatestSearch::Unknown, Some(best)) => LatestSearch::Doubling { low: best.1.0, step: 1, best },
                 // The hit's own time is later than what was asked for, mostly: no need to ask up to there.
                 (LatestSearch::Doubling { step, .. }, Some(best)) => {
                     LatestSearch::Doubling { low: best.1.0, step: step.saturating_mul(2), best }

@@ -4,12 +4,14 @@
 mod alter_configs;
 mod api_versions;
 mod asker;
+mod create_partitions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_log_dirs;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -74,7 +76,7 @@ const fn row_of(
 }
 
 /// All APIs, by key.
-pub(crate) static ROWS: [&Row; 23] = [
+pub(crate) static ROWS: [&Row; 25] = [
     &produce::ROW,
     &fetch::ROW,
     &list_offsets::ROW,
@@ -90,6 +92,7 @@ pub(crate) static ROWS: [&Row; 23] = [
     &list_groups::ROW,
     &api_versions::ROW,
     &create_topics::ROW,
+    &create_partitions::ROW,
     &delete_topics::ROW,
     &delete_records::ROW,
     &init_producer_id::ROW,
@@ -97,6 +100,7 @@ pub(crate) static ROWS: [&Row; 23] = [
     &describe_configs::ROW,
     &alter_configs::ROW,
     &incremental_alter_configs::ROW,
+    &describe_log_dirs::ROW,
     &describe_cluster::ROW,
 ];
 
@@ -177,6 +181,7 @@ bodies! {
     list_groups: list_groups::ListGroupsRequest<'_>;
     api_versions: api_versions::ApiVersionsRequest<'_>;
     create_topics: create_topics::CreateTopicsRequest<'_>;
+    create_partitions: create_partitions::CreatePartitionsRequest<'_>;
     delete_topics: delete_topics::DeleteTopicsRequest<'_>;
     delete_records: delete_records::DeleteRecordsRequest<'_>;
     init_producer_id: init_producer_id::InitProducerIdRequest<'_>;
@@ -184,5 +189,6 @@ bodies! {
     describe_configs: describe_configs::DescribeConfigsRequest<'_>;
     alter_configs: alter_configs::AlterConfigsRequest<'_>;
     incremental_alter_configs: incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
+    describe_log_dirs: describe_log_dirs::DescribeLogDirsRequest<'_>;
     describe_cluster: describe_cluster::DescribeClusterRequest;
 }

@@ -116,6 +116,10 @@ tables! {
     api_versions: api_versions::ApiVersionsResponse<'_>, theirs::ApiVersionsResponse;
     create_topics: create_topics::CreateTopicsRequest<'_>, theirs::CreateTopicsRequest;
     create_topics: create_topics::CreateTopicsResponse<'_>, theirs::CreateTopicsResponse;
+    create_partitions: create_partitions::CreatePartitionsRequest<'_>, theirs::CreatePartitionsRequest;
+    create_partitions: create_partitions::CreatePartitionsResponse<'_>, theirs::CreatePartitionsResponse;
+    describe_log_dirs: describe_log_dirs::DescribeLogDirsRequest<'_>, theirs::DescribeLogDirsRequest;
+    describe_log_dirs: describe_log_dirs::DescribeLogDirsResponse<'_>, theirs::DescribeLogDirsResponse;
     delete_topics: delete_topics::DeleteTopicsRequest<'_>, theirs::DeleteTopicsRequest;
     delete_topics: delete_topics::DeleteTopicsResponse<'_>, theirs::DeleteTopicsResponse;
     delete_records: delete_records::DeleteRecordsRequest<'_>, theirs::DeleteRecordsRequest;

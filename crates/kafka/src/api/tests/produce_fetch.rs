@@ -242,10 +242,14 @@ fn offsets_outside_the_log_and_epochs_to_come_are_refused() {
 }
 
 fn offset_for(rig: &mut Rig, client: usize, topic: &str, timestamp: i64) -> (i16, i64, i64) {
+    offset_in(11, rig, client, topic, timestamp)
+}
+
+fn offset_in(version: i16, rig: &mut Rig, client: usize, topic: &str, timestamp: i64) -> (i16, i64, i64) {
     let partitions = vec![list_offsets::ListOffsetsPartition { timestamp, ..Default::default() }];
     let topics = vec![list_offsets::ListOffsetsTopic { name: Text::Borrowed(topic), partitions }];
     let request = list_offsets::ListOffsetsRequest { topics, ..Default::default() };
-    let reply = rig.ask(client, &list_offsets::ROW, 7, &request);
+    let reply = rig.ask(client, &list_offsets::ROW, version, &request);
     let response: list_offsets::ListOffsetsResponse<'_> = reply.read();
     let partition = &response.topics[0].partitions[0];
     (partition.error_code, partition.offset, partition.timestamp)
@@ -274,6 +278,43 @@ fn k01_offsets_by_time_are_exact_in_every_codec() {
             assert_eq!(offset_for(&mut rig, client, "t", timestamp), answer, "at {timestamp} in {codec:?}");
         }
         assert_eq!(offset_for(&mut rig, client, "none", -1).0, 3);
+    }
+}
+
+#[test]
+fn special_times_are_known_from_their_versions_on() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    let client = rig.connect();
+    rig.produce(client, "t", &plain_batch(2), -1);
+    for (timestamp, since) in [(-1, 1), (-2, 1), (0, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 12)] {
+        for version in 1..=11 {
+            let code = offset_in(version, &mut rig, client, "t", timestamp).0;
+            assert_eq!(code, if version < since { 35 } else { 0 }, "{timestamp} in version {version}");
+        }
+    }
+}
+
+#[test]
+fn the_latest_time_is_found_wherever_it_lies_and_whatever_was_trimmed() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    let client = rig.connect();
+    let log = rig.broker.topic("/", "t").unwrap().partitions[0];
+    let batch = |first: i64| {
+        let mut batch = client_batch(3, Compression::Lz4);
+        batch[27..35].copy_from_slice(&first.to_be_bytes());
+        crate::format::batch::seal(&mut batch);
+        batch
+    };
+    for first in [5000, 9000, 7000, 9000, 1000] {
+        assert_eq!(rig.produce(client, "t", &batch(first), -1).0, 0);
+    }
+    assert_eq!(offset_for(&mut rig, client, "t", -3), (0, 5, 9002), "the first of several");
+    for (before, found) in [(5, (0, 5, 9002)), (6, (0, 11, 9002)), (12, (0, 14, 1002)), (15, (0, -1, -1))] {
+        rig.broker.trim(log, Some(model::Offset(before)), rig.now).unwrap();
+        rig.pump();
+        assert_eq!(offset_for(&mut rig, client, "t", -3), found, "trimmed to {before}");
     }
 }
 

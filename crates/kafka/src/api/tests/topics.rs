@@ -1,7 +1,8 @@
 //! Topics: made, checked, described, removed.
 
-use super::super::{create_topics, delete_topics, describe_cluster, describe_configs, find_coordinator, metadata};
-use super::rig::Rig;
+use super::super::{create_partitions, create_topics, delete_topics, describe_cluster, describe_configs};
+use super::super::{describe_log_dirs, find_coordinator, metadata};
+use super::rig::{Rig, plain_batch};
 use crate::Settings;
 use crate::wire::Text;
 
@@ -204,6 +205,95 @@ fn coordinators_are_found_for_groups_and_not_for_transactions() {
         let response: find_coordinator::FindCoordinatorResponse<'_> = reply.read();
         let codes: Vec<i16> = response.coordinators.iter().map(|found| found.error_code).collect();
         assert_eq!(codes, [code, code]);
+    }
+}
+
+/// Codes of asking topics to have so many partitions, some with brokers named.
+fn grow(rig: &mut Rig, client: usize, asked: &[(&'static str, i32, Option<&[&[i32]]>)], validate: bool) -> Vec<i16> {
+    let topics = asked.iter().map(|(name, count, assigned)| create_partitions::GrowingTopic {
+        name: (*name).into(),
+        count: *count,
+        assignments: assigned
+            .map(|all| all.iter().map(|ids| create_partitions::NewPartition { broker_ids: ids.to_vec() }).collect()),
+    });
+    let topics = topics.collect();
+    let request = create_partitions::CreatePartitionsRequest { topics, timeout_ms: 1000, validate_only: validate };
+    let reply = rig.ask(client, &create_partitions::ROW, 3, &request);
+    let response: create_partitions::CreatePartitionsResponse<'_> = reply.read();
+    for result in response.results.iter().filter(|result| result.error_code != 0) {
+        assert!(result.error_message.as_deref().is_some_and(|text| !text.is_empty()), "every refusal says why");
+    }
+    response.results.iter().map(|result| result.error_code).collect()
+}
+
+#[test]
+fn topics_get_more_partitions_and_never_fewer() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 2);
+    let client = rig.connect();
+    for validate in [true, false] {
+        for (asked, code) in [
+            (("t", 2, None), 37),
+            (("t", 1, None), 37),
+            (("t", -1, None), 37),
+            (("t", 20_000, None), 44),
+            (("t", 10_001, None), 37),
+            (("none", 3, None), 3),
+            (("a/b", 3, None), 3),
+            (("t", 4, Some(&[&[1][..]][..])), 39),
+            (("t", 3, Some(&[&[9][..]][..])), 39),
+            (("t", 3, Some(&[&[1, 1][..]][..])), 39),
+            (("t", 3, Some(&[&[][..]][..])), 39),
+        ] {
+            assert_eq!(grow(&mut rig, client, &[asked], validate), [code], "{asked:?}");
+        }
+        assert_eq!(grow(&mut rig, client, &[("t", 3, None), ("t", 4, None)], validate), [42]);
+    }
+    assert_eq!(grow(&mut rig, client, &[("t", 4, None)], true), [0]);
+    assert_eq!(rig.broker.topic("/", "t").unwrap().partitions.len(), 2, "only validated");
+    assert_eq!(grow(&mut rig, client, &[("t", 3, None)], false), [0]);
+    assert_eq!(grow(&mut rig, client, &[("t", 5, Some(&[&[1], &[1]]))], false), [0]);
+    let before = rig.broker.topic("/", "t").unwrap().clone();
+    assert_eq!(before.partitions.len(), 5);
+    let mut again = Rig::on(rig.disk.kill());
+    assert_eq!(again.broker.topic("/", "t"), Some(&before));
+    let client = again.connect();
+    assert_eq!(again.produce(client, "t", &plain_batch(2), -1), (0, 0));
+}
+
+#[test]
+fn the_bytes_of_partitions_are_told_for_all_topics_or_those_asked_for() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 2);
+    rig.make_topic("u", 1);
+    let client = rig.connect();
+    let batch = plain_batch(5);
+    for _ in 0..2 {
+        rig.produce(client, "t", &batch, -1);
+    }
+    let asked = |topic: &'static str, partitions: &[i32]| describe_log_dirs::AskedTopic {
+        topic: topic.into(),
+        partitions: partitions.to_vec(),
+    };
+    let mut tell = |topics, version| {
+        let request = describe_log_dirs::DescribeLogDirsRequest { topics };
+        let reply = rig.ask(client, &describe_log_dirs::ROW, version, &request);
+        let response: describe_log_dirs::DescribeLogDirsResponse<'_> = reply.read();
+        let of = |topic: &describe_log_dirs::SizedTopic<'_>| {
+            let name = topic.name.to_string();
+            let sizes: Vec<_> = topic.partitions.iter().map(|one| (one.partition_index, one.partition_size)).collect();
+            (name, sizes)
+        };
+        assert_eq!((response.error_code, response.results[0].error_code), (0, 0));
+        response.results[0].topics.iter().map(of).collect::<Vec<_>>()
+    };
+    let full = 2 * batch.len() as i64;
+    let of_t = ("t".to_owned(), vec![(0, full), (1, 0)]);
+    for version in 1..=4 {
+        assert_eq!(tell(None, version), [of_t.clone(), ("u".to_owned(), vec![(0, 0)])]);
+        let some = Some(vec![asked("t", &[1, 0, 9, 0]), asked("none", &[0])]);
+        assert_eq!(tell(some, version), [of_t.clone()]);
+        assert_eq!(tell(Some(Vec::new()), version), []);
     }
 }
 
