@@ -138,10 +138,10 @@ impl Core {
         self.partitions.advance(progress, moved);
         let events = &mut self.events;
         for (log, watermark) in moved.iter() {
-            let mut tell = |session, call| events.push(session, Event::Readable(call));
-            self.partitions.watches.moved(*log, *watermark, &mut tell);
-            self.partitions.follows.moved(*log, tell);
+            let tell = |session, call| events.push(session, Event::Readable(call));
+            self.partitions.watches.moved(*log, *watermark, tell);
         }
+        self.partitions.tell_followers(events);
     }
 
     /// Storage takes no more: remembered, and said once.

@@ -92,25 +92,22 @@ impl Broker {
     /// From now on notes for `call` when `log` gets something new (or is deleted), as `mark`, until
     /// [`Broker::unfollow`] or the session's end. Cheap for who waits for many logs again and again.
     pub fn follow(&mut self, session: SessionId, call: CallId, log: LogId, mark: u32) {
-        self.core.partitions.follows.add(session, call, log, mark);
+        self.core.partitions.follow((session, call), log, mark);
     }
 
     /// Follows `log` no more; without one: nothing more by this call.
     pub fn unfollow(&mut self, session: SessionId, call: CallId, log: Option<LogId>) {
-        match log {
-            Some(log) => self.core.partitions.follows.remove(session, call, log),
-            None => self.core.partitions.follows.end(session, call),
-        }
+        self.core.partitions.unfollow((session, call), log);
     }
 
-    /// Appends to `marks` what has moved since this was last asked.
+    /// Appends to `marks` what has moved since this was last asked; also of what is followed no more, perhaps.
     pub fn take_moved(&mut self, session: SessionId, call: CallId, marks: &mut Vec<u32>) {
-        self.core.partitions.follows.take_moved(session, call, marks);
+        self.core.partitions.follows.take_moved((session, call), marks);
     }
 
     /// Tells `session` once, by [`Event::Readable`], when something that it follows moves; at once if it has already.
     pub fn await_moved(&mut self, session: SessionId, call: CallId) {
-        if self.core.partitions.follows.wait(session, call) {
+        if self.core.partitions.follows.wait((session, call)) {
             self.core.events.push(session, Event::Readable(call));
         }
     }

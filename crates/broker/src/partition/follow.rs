@@ -8,116 +8,105 @@ use model::LogId;
 use crate::id_map::IdMap;
 use crate::{CallId, SessionId};
 
-/// All followers, findable by log and by call.
+/// All followers. Which follow a log is kept with the log, where it is at hand when the log moves.
 #[derive(Debug, Default)]
 pub(crate) struct Follows {
     last: u64,
     by_call: BTreeMap<(SessionId, CallId), u64>,
     by_id: IdMap<u64, Follower>,
-    by_log: IdMap<LogId, Vec<u64>>,
+    /// Those who waited and whose logs have moved.
+    woken: Vec<(SessionId, CallId)>,
 }
 
 #[derive(Debug)]
 struct Follower {
     session: SessionId,
     call: CallId,
-    logs: IdMap<LogId, Followed>,
-    /// Logs that have moved since it last asked, each once.
-    moved: Vec<LogId>,
+    /// What it follows, to end it.
+    logs: IdMap<LogId, ()>,
+    /// Counts how often it has asked.
+    round: u64,
+    /// Marks of the logs that have moved in this round, each once.
+    moved: Vec<u32>,
     /// It is to be told of the next movement.
     waits: bool,
 }
 
+/// A follower, as a log has it.
 #[derive(Clone, Copy, Debug)]
-struct Followed {
-    /// What the follower calls it.
+pub(crate) struct Following {
+    follower: u64,
+    /// What the follower calls the log.
     mark: u32,
-    /// It is among those that have moved.
-    has_moved: bool,
+    /// The round in which it was last noted that the log has moved.
+    noted: u64,
 }
 
 impl Follows {
-    /// Follows `log` too; what moves it is told as `mark`.
-    pub(crate) fn add(&mut self, session: SessionId, call: CallId, log: LogId, mark: u32) {
-        let id = *self.by_call.entry((session, call)).or_insert_with(|| {
+    /// Begins to follow `log`, whose followers are `of_log`; what moves it is told as `mark`.
+    pub(crate) fn add(&mut self, who: (SessionId, CallId), log: LogId, mark: u32, of_log: &mut Vec<Following>) {
+        let (session, call) = who;
+        let id = *self.by_call.entry(who).or_insert_with(|| {
             self.last += 1;
             self.last
         });
-        let new = || Follower { session, call, logs: IdMap::default(), moved: Vec::new(), waits: false };
-        let follower = self.by_id.entry(id).or_insert_with(new);
-        if follower.logs.insert(log, Followed { mark, has_moved: false }).is_none() {
-            self.by_log.entry(log).or_default().push(id);
-        } else {
-            follower.moved.retain(|moved| *moved != log);
-        }
+        let new = || Follower { session, call, logs: IdMap::default(), round: 1, moved: Vec::new(), waits: false };
+        self.by_id.entry(id).or_insert_with(new).logs.insert(log, ());
+        of_log.retain(|following| following.follower != id);
+        of_log.push(Following { follower: id, mark, noted: 0 });
     }
 
     /// Follows `log` no more.
-    pub(crate) fn remove(&mut self, session: SessionId, call: CallId, log: LogId) {
-        let Some(id) = self.by_call.get(&(session, call)).copied() else { return };
-        let Some(follower) = self.by_id.get_mut(&id) else { return };
-        if follower.logs.remove(&log).is_some_and(|followed| followed.has_moved) {
-            follower.moved.retain(|moved| *moved != log);
+    pub(crate) fn remove(&mut self, who: (SessionId, CallId), log: LogId, of_log: &mut Vec<Following>) {
+        let Some(id) = self.by_call.get(&who) else { return };
+        if let Some(follower) = self.by_id.get_mut(id) {
+            follower.logs.remove(&log);
         }
-        self.forget_log(log, id);
+        of_log.retain(|following| following.follower != *id);
     }
 
-    /// Follows nothing more by this call.
-    pub(crate) fn end(&mut self, session: SessionId, call: CallId) {
-        let Some(id) = self.by_call.remove(&(session, call)) else { return };
-        let Some(follower) = self.by_id.remove(&id) else { return };
-        for log in follower.logs.into_keys() {
-            self.forget_log(log, id);
-        }
+    /// Follows nothing more by this call. Answers the logs that must forget it.
+    pub(crate) fn end(&mut self, who: (SessionId, CallId)) -> (u64, impl Iterator<Item = LogId> + use<>) {
+        let id = self.by_call.remove(&who).unwrap_or_default();
+        let follower = self.by_id.remove(&id);
+        (id, follower.into_iter().flat_map(|follower| follower.logs.into_keys()))
     }
 
-    /// The session is gone.
-    pub(crate) fn end_all(&mut self, session: SessionId) {
+    /// The calls by which a session follows.
+    pub(crate) fn calls(&self, session: SessionId) -> Vec<(SessionId, CallId)> {
         let calls = self.by_call.range((session, CallId(0))..=(session, CallId(u64::MAX)));
-        let calls: Vec<CallId> = calls.map(|((_, call), _)| *call).collect();
-        for call in calls {
-            self.end(session, call);
-        }
+        calls.map(|(who, _)| *who).collect()
     }
 
-    fn forget_log(&mut self, log: LogId, id: u64) {
-        if let Some(ids) = self.by_log.get_mut(&log) {
-            ids.retain(|one| *one != id);
-            if ids.is_empty() {
-                self.by_log.remove(&log);
-            }
-        }
-    }
-
-    /// `log` has moved: noted for those who follow it; who waits is told, once.
-    pub(crate) fn moved(&mut self, log: LogId, mut tell: impl FnMut(SessionId, CallId)) {
-        let Some(ids) = self.by_log.get(&log) else { return };
-        for id in ids {
-            let Some(follower) = self.by_id.get_mut(id) else { continue };
-            let Some(followed) = follower.logs.get_mut(&log) else { continue };
-            if !std::mem::replace(&mut followed.has_moved, true) {
-                follower.moved.push(log);
+    /// A log has moved: noted for those who follow it.
+    pub(crate) fn moved(&mut self, of_log: &mut [Following]) {
+        for following in of_log {
+            let Some(follower) = self.by_id.get_mut(&following.follower) else { continue };
+            if following.noted != follower.round {
+                following.noted = follower.round;
+                follower.moved.push(following.mark);
             }
             if std::mem::take(&mut follower.waits) {
-                tell(follower.session, follower.call);
+                self.woken.push((follower.session, follower.call));
             }
         }
     }
 
-    /// Appends to `marks` what has moved since it was last asked.
-    pub(crate) fn take_moved(&mut self, session: SessionId, call: CallId, marks: &mut Vec<u32>) {
-        let Some(follower) = self.by_call.get(&(session, call)).and_then(|id| self.by_id.get_mut(id)) else { return };
-        for log in follower.moved.drain(..) {
-            if let Some(followed) = follower.logs.get_mut(&log) {
-                followed.has_moved = false;
-                marks.push(followed.mark);
-            }
-        }
+    /// The next who waited and is to be told.
+    pub(crate) fn next_woken(&mut self) -> Option<(SessionId, CallId)> {
+        self.woken.pop()
+    }
+
+    /// Appends to `marks` what has moved since it was last asked. What is followed no more may be among it.
+    pub(crate) fn take_moved(&mut self, who: (SessionId, CallId), marks: &mut Vec<u32>) {
+        let Some(follower) = self.by_call.get(&who).and_then(|id| self.by_id.get_mut(id)) else { return };
+        follower.round += 1;
+        marks.append(&mut follower.moved);
     }
 
     /// Tells it of the next movement; answers true instead when there has been one already.
-    pub(crate) fn wait(&mut self, session: SessionId, call: CallId) -> bool {
-        let Some(follower) = self.by_call.get(&(session, call)).and_then(|id| self.by_id.get_mut(id)) else {
+    pub(crate) fn wait(&mut self, who: (SessionId, CallId)) -> bool {
+        let Some(follower) = self.by_call.get(&who).and_then(|id| self.by_id.get_mut(id)) else {
             return false;
         };
         follower.waits = follower.moved.is_empty();
@@ -125,51 +114,63 @@ impl Follows {
     }
 }
 
+impl Following {
+    /// Whether it is that follower.
+    pub(crate) fn is(&self, follower: u64) -> bool {
+        self.follower == follower
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WHO: SessionId = SessionId(1);
-    const CALL: CallId = CallId(7);
+    const WHO: (SessionId, CallId) = (SessionId(1), CallId(7));
 
-    fn moved(follows: &mut Follows, log: u64) -> usize {
-        let mut told = 0;
-        follows.moved(LogId(log), |_, _| told += 1);
-        told
+    fn moved(follows: &mut Follows, of_log: &mut [Following]) -> usize {
+        follows.moved(of_log);
+        std::iter::from_fn(|| follows.next_woken()).count()
     }
 
     fn taken(follows: &mut Follows) -> Vec<u32> {
         let mut marks = Vec::new();
-        follows.take_moved(WHO, CALL, &mut marks);
+        follows.take_moved(WHO, &mut marks);
         marks
     }
 
     #[test]
     fn what_moved_is_told_once_and_only_who_waits_is_woken() {
         let mut follows = Follows::default();
-        for (log, mark) in [(10, 0), (11, 1), (12, 2)] {
-            follows.add(WHO, CALL, LogId(log), mark);
+        let mut logs = [Vec::new(), Vec::new(), Vec::new()];
+        for (mark, of_log) in logs.iter_mut().enumerate() {
+            follows.add(WHO, LogId(mark as u64), mark as u32, of_log);
         }
-        assert_eq!(moved(&mut follows, 11), 0);
-        assert_eq!(moved(&mut follows, 11), 0);
-        assert!(follows.wait(WHO, CALL), "it has moved already");
+        assert_eq!(moved(&mut follows, &mut logs[1]), 0);
+        assert_eq!(moved(&mut follows, &mut logs[1]), 0);
+        assert!(follows.wait(WHO), "it has moved already");
         assert_eq!(taken(&mut follows), [1]);
-        assert!(!follows.wait(WHO, CALL));
-        assert_eq!([moved(&mut follows, 12), moved(&mut follows, 10), moved(&mut follows, 99)], [1, 0, 0]);
-        follows.remove(WHO, CALL, LogId(12));
-        assert_eq!(taken(&mut follows), [0]);
+        assert!(!follows.wait(WHO));
+        assert_eq!([2, 0, 1].map(|at| moved(&mut follows, &mut logs[at])), [1, 0, 0]);
+        assert_eq!(taken(&mut follows), [2, 0, 1]);
+        follows.remove(WHO, LogId(2), &mut logs[2]);
+        assert_eq!(moved(&mut follows, &mut logs[2]), 0);
+        assert!(taken(&mut follows).is_empty());
     }
 
     #[test]
-    fn nothing_is_left_of_a_session_that_has_gone() {
+    fn nothing_is_left_of_who_has_ended() {
         let mut follows = Follows::default();
-        follows.add(WHO, CALL, LogId(1), 0);
-        follows.add(WHO, CallId(8), LogId(1), 0);
-        follows.add(SessionId(2), CALL, LogId(1), 0);
-        follows.end_all(WHO);
-        assert!(!follows.wait(SessionId(2), CALL));
-        assert_eq!(moved(&mut follows, 1), 1);
-        follows.end(SessionId(2), CALL);
-        assert!(follows.by_call.is_empty() && follows.by_id.is_empty() && follows.by_log.is_empty());
+        let mut of_log = Vec::new();
+        let others = (SessionId(2), CallId(7));
+        follows.add(WHO, LogId(1), 0, &mut of_log);
+        follows.add(others, LogId(1), 0, &mut of_log);
+        assert_eq!(follows.calls(WHO.0), [WHO]);
+        let (id, logs) = follows.end(WHO);
+        assert_eq!(logs.collect::<Vec<_>>(), [LogId(1)]);
+        of_log.retain(|following| !following.is(id));
+        assert!(!follows.wait(others));
+        assert_eq!(moved(&mut follows, &mut of_log), 1);
+        follows.end(others).1.for_each(drop);
+        assert!(follows.by_call.is_empty() && follows.by_id.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{LogId, Offset, Wall};
 use storage::{Lsn, Progress, ReadId, SyncPolicy};
 
-use super::follow::Follows;
+use super::follow::{Following, Follows};
 use super::log::Log;
 use super::producers::Producers;
 use super::watch::Watches;
@@ -24,6 +24,8 @@ pub(crate) struct Partition {
     pub(crate) watermark: Watermark,
     /// Only once an idempotent producer has written.
     pub(crate) producers: Option<Box<Producers>>,
+    /// Who is told that it has moved.
+    followers: Vec<Following>,
 }
 
 /// All logs.
@@ -43,7 +45,12 @@ pub(crate) struct Partitions {
 impl Partitions {
     /// Makes a log known; `next` is the offset its next message gets, all before is visible.
     pub(crate) fn add(&mut self, log: LogId, next: Offset, settings: Arc<LogSettings>) {
-        let partition = Partition { log: Log { next, settings }, watermark: Watermark::new(next), producers: None };
+        let partition = Partition {
+            log: Log { next, settings },
+            watermark: Watermark::new(next),
+            producers: None,
+            followers: Vec::new(),
+        };
         self.by_log.insert(log, partition);
     }
 
@@ -55,10 +62,10 @@ impl Partitions {
 
     /// Forgets a log. Watches on it fire.
     pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
-        if self.by_log.remove(&log).is_some() {
-            let mut tell = |session, call| events.push(session, Event::Readable(call));
-            self.watches.moved(log, Offset(u64::MAX), &mut tell);
-            self.follows.moved(log, tell);
+        if let Some(mut partition) = self.by_log.remove(&log) {
+            self.watches.moved(log, Offset(u64::MAX), |session, call| events.push(session, Event::Readable(call)));
+            self.follows.moved(&mut partition.followers);
+            self.tell_followers(events);
         }
     }
 
@@ -104,7 +111,38 @@ impl Partitions {
                     && partition.watermark.advance(progress)
                 {
                     moved.push((log, partition.watermark.visible()));
+                    self.follows.moved(&mut partition.followers);
                 }
+            }
+        }
+    }
+
+    /// Tells those who waited for what they follow.
+    pub(crate) fn tell_followers(&mut self, events: &mut Events) {
+        while let Some((session, call)) = self.follows.next_woken() {
+            events.push(session, Event::Readable(call));
+        }
+    }
+
+    /// See [`crate::Broker::follow`].
+    pub(crate) fn follow(&mut self, who: (SessionId, CallId), log: LogId, mark: u32) {
+        if let Some(partition) = self.by_log.get_mut(&log) {
+            self.follows.add(who, log, mark, &mut partition.followers);
+        }
+    }
+
+    /// See [`crate::Broker::unfollow`].
+    pub(crate) fn unfollow(&mut self, who: (SessionId, CallId), log: Option<LogId>) {
+        if let Some(log) = log {
+            let mut nobody = Vec::new();
+            let followers = self.by_log.get_mut(&log).map_or(&mut nobody, |partition| &mut partition.followers);
+            self.follows.remove(who, log, followers);
+            return;
+        }
+        let (id, logs) = self.follows.end(who);
+        for log in logs {
+            if let Some(partition) = self.by_log.get_mut(&log) {
+                partition.followers.retain(|following| !following.is(id));
             }
         }
     }
@@ -124,7 +162,9 @@ impl Partitions {
     /// A session is gone: nobody is to be told for it.
     pub(crate) fn session_closed(&mut self, session: SessionId) {
         self.watches.remove_all(session);
-        self.follows.end_all(session);
+        for who in self.follows.calls(session) {
+            self.unfollow(who, None);
+        }
         for waiting in self.reads.values_mut() {
             waiting.retain(|(whose, _)| *whose != session);
         }
