@@ -149,3 +149,57 @@ def test_an_acknowledged_share_of_a_topic_survives_a_kill(own_broker, name):
     inbox = Inbox(channel, name + "-work")
     inbox.wait(6)
     assert inbox.bodies == [b"%d" % n for n in range(4, 10)]
+
+
+def test_a_topic_feeds_the_queues_bound_to_it(broker, channel, name):
+    create(broker, name, 3)
+    produce(broker, name, [{"key": b"a.1", "value": b"before the binding"}])
+    bindings = [("by-key", "a.*", None), ("all", "#", None), ("by-header", "", {"x-match": "all", "color": "red"})]
+    for queue, key, arguments in bindings:
+        channel.queue_declare(f"{name}-{queue}", durable=True)
+        channel.queue_bind(f"{name}-{queue}", name, key, arguments)
+    sent = [{"key": key, "value": value, "headers": headers, "timestamp": 1_700_000_000_000}
+            for key, value, headers in [(b"a.1", b"1", [("color", b"red")]), (b"b.1", b"2", [("color", b"blue")]),
+                                        (b"a.b.c", b"3", []), (None, b"4", [("color", b"red")])]]
+    produce(broker, name, sent, compression_type="lz4")
+    channel.basic_publish(name, "a.9", b"5", pika.BasicProperties(headers={"color": "red"}, priority=3))
+    got = {}
+    for queue, total in [("by-key", 2), ("all", 5), ("by-header", 3)]:
+        eventually(f"{total} in {queue}", lambda: count(channel, f"{name}-{queue}") == total)
+        got[queue] = [get(channel, f"{name}-{queue}", auto_ack=True) for _ in range(total)]
+    assert sorted(body for _, _, body in got["by-key"]) == [b"1", b"5"]
+    assert sorted(body for _, _, body in got["all"]) == [b"1", b"2", b"3", b"4", b"5"]
+    assert sorted(body for _, _, body in got["by-header"]) == [b"1", b"4", b"5"]
+    for method, properties, body in got["by-key"]:
+        assert method.exchange == name and method.routing_key == ("a.1" if body == b"1" else "a.9")
+        assert properties.headers == {"color": "red"}
+        assert body == b"5" or properties.timestamp == 1_700_000_000
+
+
+def test_a_feed_gives_each_message_once_through_kills(own_broker, name):
+    create(own_broker, name, 2)
+    channel = connect(own_broker).channel()
+    channel.queue_declare("fed", durable=True)
+    channel.queue_bind("fed", name, "#")
+    for round in range(3):
+        produce(own_broker, name, [{"key": f"{n}".encode(), "value": f"{round}-{n}".encode()} for n in range(500)])
+        own_broker.kill()
+        own_broker.start()
+    channel = connect(own_broker).channel()
+    eventually("all are fed", lambda: count(channel, "fed") == 1500)
+    bodies = [get(channel, "fed", auto_ack=True)[2] for _ in range(1500)]
+    assert sorted(bodies) == sorted(f"{round}-{n}".encode() for round in range(3) for n in range(500))
+    assert count(channel, "fed") == 0
+
+
+def test_the_routing_key_picks_the_partition_as_kafka_does(broker, channel, name):
+    create(broker, name, 10)
+    channel.confirm_delivery()
+    for key in ["order-1", "order-2", "abc"]:
+        channel.basic_publish(name, key, key, PERSISTENT)
+    for n in range(30):
+        channel.basic_publish(name, "", f"{n}", PERSISTENT)
+    got = read(broker, name, 33, partitions=10)
+    keyed = {message.key().decode(): message.partition() for message in got if message.key()}
+    assert keyed == {"order-1": 6, "order-2": 3, "abc": 7}
+    assert len({message.partition() for message in got if not message.key()}) == 10, "without a key they take turns"

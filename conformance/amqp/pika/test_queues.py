@@ -129,8 +129,6 @@ def test_what_is_not_served_yet_is_refused_by_name_and_never_ignored(broker, nam
         finally:
             if connection.is_open:
                 connection.close()
-    refused(lambda: act(lambda channel: channel.exchange_declare(name, "topic")), 540, "not served yet")
-    refused(lambda: act(lambda channel: channel.tx_select()), 540, "not served yet")
     for argument, value in {"x-message-ttl": 1000, "x-max-length": 5, "x-dead-letter-exchange": "", "x-max-priority": 5,
                             "x-queue-type": "stream"}.items():
         refused(lambda: act(lambda channel: channel.queue_declare(name, arguments={argument: value})), 406, argument)
