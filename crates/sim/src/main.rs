@@ -10,10 +10,14 @@ fn main() -> ExitCode {
     let times: u64 = args.next().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     let first: u64 = args.next().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (kafka, amqp) = (kafka::KafkaTongue::default(), amqp::Amqp::default());
-    let mut acknowledged = 0;
+    let (mut acknowledged, mut images, mut moves) = (0, 0, [0, 0]);
     for seed in first..first + times {
         match crash::run(seed, End::Power, Tongues { kafka: &kafka, amqp: &amqp }) {
-            Ok(report) => acknowledged += report.acknowledged,
+            Ok(report) => {
+                acknowledged += report.acknowledged;
+                images += report.images;
+                moves = [moves[0] + report.moves[0], moves[1] + report.moves[1]];
+            }
             Err(why) => {
                 eprintln!("seed {seed}: {why}");
                 return ExitCode::FAILURE;
@@ -23,7 +27,9 @@ fn main() -> ExitCode {
             eprintln!("{} of {times} servers, {acknowledged} acknowledged messages, 0 lost", seed - first + 1);
         }
     }
-    println!("{times} servers (seeds {first}..{}), 3 power cuts each", first + times - 1);
+    println!("{times} servers (seeds {first}..{}), 3 power cuts each under load", first + times - 1);
+    println!("{images} images opened, some of them cut again while they were");
+    println!("{} times journal files were settled, {} times files of the store merged", moves[0], moves[1]);
     println!("{acknowledged} acknowledged messages: 0 lost, 0 reordered, 0 invented");
     ExitCode::SUCCESS
 }

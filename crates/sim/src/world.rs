@@ -23,6 +23,8 @@ pub struct World {
     jobs: Vec<Job>,
     now: Now,
     random: Random,
+    /// About so many jobs come back in one go: in some worlds background work keeps up, in others it does not.
+    haste: usize,
 }
 
 struct Connection {
@@ -36,7 +38,7 @@ struct Connection {
 }
 
 impl World {
-    /// Opens a server on `disk`, with a small window so that settling happens often.
+    /// Opens a server on `disk`, with so small a window that it settles and merges all the time.
     ///
     /// # Errors
     /// The core's, when the disk cannot be used.
@@ -47,12 +49,14 @@ impl World {
         let ledger = tongues.iter().find_map(|tongue| tongue.ledger());
         let ledger = ledger.ok_or_else(|| BrokerError::Invalid("no tongue brings a ledger".to_owned()))?;
         let mut options = Options::default();
-        options.storage.journal_file_bytes = 1 << 20;
+        options.storage.journal_file_bytes = 128 << 10;
         options.storage.journal_files_max = 2;
         options.storage.reserve_bytes = 0;
         let broker = Broker::open(Arc::new(disk.clone()), options, formats, ledger, now)?;
         let (connections, jobs) = (BTreeMap::new(), Vec::new());
-        Ok(World { broker, disk, connections, jobs, now, random: Random::new(seed) })
+        let mut random = Random::new(seed);
+        let haste = [2, 4, 32][random.below(3)];
+        Ok(World { broker, disk, connections, jobs, now, random, haste })
     }
 
     /// A connection through `tongue`'s first door.
@@ -111,6 +115,18 @@ impl World {
             self.turn();
         }
         panic!("10,000 turns have passed without: {what}");
+    }
+
+    /// Whether jobs are under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// What storage has done in this life.
+    #[must_use]
+    pub fn storage_stats(&self) -> storage::Stats {
+        self.broker.storage_stats()
     }
 
     /// The power fails: unsynced writes are kept, dropped, torn or reordered by `seed`.
@@ -193,9 +209,12 @@ impl World {
     }
 
     fn run_some_jobs(&mut self) {
-        while !self.jobs.is_empty() && !self.random.once_in(4) {
+        while !self.jobs.is_empty() && !self.random.once_in(self.haste) {
             let job = self.jobs.swap_remove(self.random.below(self.jobs.len()));
             self.broker.complete(job.run(), self.now);
+            while let Some(job) = self.broker.next_job() {
+                self.jobs.push(job);
+            }
         }
         self.settle_turn();
     }

@@ -15,12 +15,12 @@ fn run(end: End, seeds: std::ops::Range<u64>) {
 
 #[test]
 fn acknowledged_messages_survive_power_cuts() {
-    run(End::Power, 0..100);
+    run(End::Power, 0..60);
 }
 
 #[test]
 fn acknowledged_messages_survive_kills() {
-    run(End::Kill, 0..100);
+    run(End::Kill, 0..60);
 }
 
 #[test]

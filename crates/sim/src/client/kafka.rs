@@ -53,6 +53,16 @@ pub fn create_topic(correlation: i32, topic: &str, partitions: i32) -> Vec<u8> {
     request(19, 2, correlation, &body)
 }
 
+/// Deletes a topic (version 1).
+#[must_use]
+pub fn delete_topic(correlation: i32, topic: &str) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend_from_slice(&1i32.to_be_bytes());
+    put_text(&mut body, topic);
+    body.extend_from_slice(&10_000i32.to_be_bytes());
+    request(20, 1, correlation, &body)
+}
+
 /// Produces `values` as one batch, without a producer id.
 #[must_use]
 pub fn produce(correlation: i32, acks: i16, topic: &str, partition: i32, values: &[String]) -> Vec<u8> {

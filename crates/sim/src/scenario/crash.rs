@@ -1,8 +1,9 @@
 //! Several lives of one server, each ended by a power cut or a kill under load in both tongues. Each acknowledgement is
-//! written down by the client; the next life must show every one of them, in order, and nothing else.
+//! written down by the client; the next life must show every one of them, in order, and nothing else. The window is so
+//! small that the cuts meet settling, merging and checkpoints; and half of the starts are themselves cut, at any call.
 
 use broker::Tongue;
-use storage::sim_disk::SimDisk;
+use storage::sim_disk::{Fault, SimDisk};
 
 use crate::client::{amqp, kafka};
 use crate::ledger::{End, Ledger, number_of};
@@ -14,6 +15,13 @@ const PARTITIONS: usize = 2;
 /// Lives of one server.
 const LIVES: u64 = 3;
 const TOPIC: &str = "sim-topic";
+/// The length of a large message.
+const LARGE: usize = 9_000;
+/// So many starts in a row may be cut.
+const CUTS_OF_A_START: u64 = 3;
+
+/// The correlation id of requests whose answers nobody looks at.
+const IGNORED: i32 = -7;
 
 /// The tongues under test.
 #[derive(Clone, Copy)]
@@ -27,6 +35,10 @@ pub struct Tongues<'a> {
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
+    /// Images that were opened: one for each stop, and one for each stop of a start.
+    pub images: u64,
+    /// How often journal files were settled, and files of the store merged.
+    pub moves: [u64; 2],
     /// Messages acknowledged in all lives, checked after each.
     pub acknowledged: usize,
 }
@@ -60,7 +72,12 @@ pub fn run(seed: u64, end: End, tongues: Tongues<'_>) -> Result<Report, String> 
     let mut random = Random::new(seed);
     let mut clients = Clients::default();
     let mut disk = SimDisk::new();
+    let (mut images, mut moves) = (0, [0, 0]);
     for life in 0..=LIVES {
+        if life > 0 {
+            images += 1;
+            disk = cut_starts(disk, tongues, &mut random, &mut images, end);
+        }
         let world = World::open(disk, &[tongues.kafka, tongues.amqp], random.draw());
         let mut world = world.map_err(|why| format!("life {life} does not open: {why}"))?;
         if life > 0 {
@@ -70,13 +87,36 @@ pub fn run(seed: u64, end: End, tongues: Tongues<'_>) -> Result<Report, String> 
         clients.in_flight.clear();
         let mut running = Life::begin(world, tongues);
         running.load(&mut clients, &mut random, end)?;
+        let stats = running.world.storage_stats();
+        moves = [moves[0] + stats.settles, moves[1] + stats.merges];
         disk = match end {
             End::Power => running.world.power_cut(random.draw()),
             End::Kill => running.world.kill(),
         };
     }
     let acknowledged = clients.partitions.iter().chain([&clients.queue]).map(Ledger::acknowledged).sum();
-    Ok(Report { acknowledged })
+    Ok(Report { acknowledged, images, moves })
+}
+
+// Opens that do not come to their end: the process dies at some call, and what it had done meanwhile is half there.
+fn cut_starts(mut disk: SimDisk, tongues: Tongues<'_>, random: &mut Random, images: &mut u64, end: End) -> SimDisk {
+    for _ in 0..CUTS_OF_A_START {
+        if random.once_in(2) {
+            break;
+        }
+        let whole = disk.kill();
+        drop(World::open(whole.clone(), &[tongues.kafka, tongues.amqp], 1)); // only to know how many calls it makes
+        let calls = whole.calls().all;
+        let at = 1 + random.draw() % calls.max(1);
+        disk.fail_at(at, Fault::Death);
+        drop(World::open(disk.clone(), &[tongues.kafka, tongues.amqp], 1)); // an error: it is dead
+        disk = match end {
+            End::Power => disk.crash(random.draw()),
+            End::Kill => disk.kill(),
+        };
+        *images += 1;
+    }
+    disk
 }
 
 impl Life {
@@ -93,10 +133,13 @@ impl Life {
 
     fn load(&mut self, clients: &mut Clients, random: &mut Random, end: End) -> Result<(), String> {
         self.make_topic(clients)?;
-        for _ in 0..10 + random.below(60) {
-            match random.below(4) {
-                0 | 1 => self.produce(clients, random, end),
-                2 => self.publish(clients, random),
+        // Some lives are long enough for merges.
+        let acts = if random.once_in(6) { 900 } else { 120 };
+        for _ in 0..10 + random.below(acts) {
+            match random.below(16) {
+                0..=7 => self.produce(clients, random, end),
+                8..=11 => self.publish(clients, random),
+                12 => self.doom(),
                 _ => self.world.turn(),
             }
             self.hear_acks(clients)?;
@@ -123,7 +166,7 @@ impl Life {
     fn produce(&mut self, clients: &mut Clients, random: &mut Random, end: End) {
         let partition = random.below(PARTITIONS);
         let ledger = &mut clients.partitions[partition];
-        let size = if random.once_in(8) { 40_000 } else { 0 };
+        let size = if random.once_in(3) { LARGE } else { 0 };
         let first = ledger.sent;
         let values: Vec<String> = (0..=random.below(4)).map(|_| ledger.write(&pad(partition, size))).collect();
         // Unsynced acknowledgements promise nothing when the power fails.
@@ -131,6 +174,18 @@ impl Life {
         clients.correlation += 1;
         clients.in_flight.push((clients.correlation, partition, (first..first + values.len() as u64).collect()));
         self.world.send(self.producer, &kafka::produce(clients.correlation, acks, TOPIC, partition as i32, &values));
+    }
+
+    // A topic is deleted and made again: what it held dies, in the window and behind it. Nobody waits for the answers.
+    fn doom(&mut self) {
+        let values: Vec<String> = (0..4).map(|_| "d".repeat(LARGE)).collect();
+        for request in [
+            kafka::delete_topic(IGNORED, "doomed"),
+            kafka::create_topic(IGNORED, "doomed", 1),
+            kafka::produce(IGNORED, -1, "doomed", 0, &values),
+        ] {
+            self.world.send(self.producer, &request);
+        }
     }
 
     fn publish(&mut self, clients: &mut Clients, random: &mut Random) {
@@ -143,6 +198,9 @@ impl Life {
 
     fn hear_acks(&mut self, clients: &mut Clients) -> Result<(), String> {
         while let Some((correlation, body)) = kafka::answer(self.world.received(self.producer)) {
+            if correlation == IGNORED {
+                continue;
+            }
             let ack = kafka::read_ack(correlation, &body).map_err(|why| format!("produce answer: {why}"))?;
             let at = clients.in_flight.iter().position(|flight| flight.0 == correlation);
             let Some(at) = at else { return Err(format!("an answer to nothing: {ack:?}")) };
@@ -221,10 +279,11 @@ fn check_queue(
     let mut ears = amqp::Listener::default();
     world.send(consumer, &amqp::handshake());
     world.send(consumer, &amqp::consume());
-    let (mut read, mut tags, mut quiet) = (Vec::new(), Vec::new(), 0);
+    let (mut read, mut tags, mut quiet) = (Vec::new(), Vec::new(), 0u64);
     while quiet < 40 {
         world.turn();
-        quiet += 1;
+        // Messages may still be on their way from the disk.
+        quiet += u64::from(!world.is_busy());
         for heard in heard(world, consumer, &mut ears) {
             match heard {
                 amqp::Heard::Delivery { tag, body, .. } => {
