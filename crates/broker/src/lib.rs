@@ -37,5 +37,5 @@ pub use broker::{Broker, Options};
 pub use error::BrokerError;
 pub use event::{CallId, Event, SessionId};
 pub use job::{Job, JobDone};
-pub use storage::{Chunk, Lsn, Progress, StorageError, SyncPolicy};
-pub use tongue::{Cx, Door, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Peer, Session, Tongue};
+pub use storage::{Chunk, FileRange, Lsn, Part, Progress, StorageError, StoredChunk, SyncPolicy};
+pub use tongue::{Cx, Door, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Peer, Piece, Session, Tongue};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use model::{Format, Mono, Now};
 
 use crate::group::LedgerCodec;
-use crate::{Broker, Event, SessionId};
+use crate::{Broker, Event, FileRange, SessionId};
 
 /// A protocol by which clients reach the broker.
 pub trait Tongue: Send + Sync {
@@ -110,12 +110,41 @@ pub trait Session: Send {
     fn awaits_progress(&self) -> bool;
 }
 
-/// Bytes on their way to the peer, in order. Small pieces are gathered in one buffer, large ones kept shared.
+/// A piece of what waits to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// A range of a file: the driver sends it without a copy when it is in the page cache, and reads it else.
+    File(FileRange),
+}
+
+impl Piece {
+    /// How many bytes it has.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // pieces are never empty
+    pub fn len(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::File(range) => range.bytes(),
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Piece::Bytes(bytes) => bytes::Buf::advance(bytes, count),
+            Piece::File(range) => range.advance(count),
+        }
+    }
+}
+
+/// What is on its way to the peer, in order. Small pieces are gathered in one buffer, large ones kept shared.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    pieces: std::collections::VecDeque<Bytes>,
+    pieces: std::collections::VecDeque<Piece>,
     open: Vec<u8>,
     queued_bytes: usize,
+    file_bytes: usize,
     closing: bool,
 }
 
@@ -143,8 +172,16 @@ impl Outbox {
         } else {
             self.seal();
             self.queued_bytes += bytes.len();
-            self.pieces.push_back(bytes);
+            self.pieces.push_back(Piece::Bytes(bytes));
         }
+    }
+
+    /// Queues a range of a file behind all before.
+    pub fn push_file(&mut self, range: FileRange) {
+        self.seal();
+        self.queued_bytes += range.bytes();
+        self.file_bytes += range.bytes();
+        self.pieces.push_back(Piece::File(range));
     }
 
     /// Closes the connection once all before is sent.
@@ -164,33 +201,71 @@ impl Outbox {
         self.queued_bytes + self.open.len()
     }
 
+    /// Bytes of memory that what waits takes, about; ranges of files take none.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.queued_bytes - self.file_bytes + self.open.capacity()
+    }
+
     /// For the driver: the pieces in order, the gathered ones sealed. Take from the front with [`Outbox::sent`].
-    pub fn pieces(&mut self) -> &std::collections::VecDeque<Bytes> {
+    pub fn pieces(&mut self) -> &std::collections::VecDeque<Piece> {
         self.seal();
         &self.pieces
     }
 
     /// For the driver: the first `count` bytes have been sent.
     pub fn sent(&mut self, mut count: usize) {
-        self.queued_bytes = self.queued_bytes.saturating_sub(count);
         while count > 0 {
             let Some(first) = self.pieces.front_mut() else {
                 return;
             };
-            if first.len() > count {
-                bytes::Buf::advance(first, count);
-                return;
+            let (bytes, done) = (first.len(), first.len() <= count);
+            let gone = bytes.min(count);
+            self.queued_bytes = self.queued_bytes.saturating_sub(gone);
+            if matches!(first, Piece::File(_)) {
+                self.file_bytes = self.file_bytes.saturating_sub(gone);
             }
-            count -= first.len();
+            if done {
+                self.pieces.pop_front();
+            } else {
+                first.advance(gone);
+            }
+            count -= gone;
+        }
+    }
+
+    /// For the driver: `bytes` are what the first piece, a range of a file, begins with. They are sent in its place.
+    pub fn filled(&mut self, bytes: Bytes) {
+        let Some(Piece::File(range)) = self.pieces.front_mut() else { return };
+        let count = bytes.len().min(range.bytes());
+        range.advance(count);
+        let is_done = range.bytes() == 0;
+        self.file_bytes = self.file_bytes.saturating_sub(count);
+        if is_done {
             self.pieces.pop_front();
         }
+        self.pieces.push_front(Piece::Bytes(bytes.slice(..count)));
+    }
+
+    /// For tests and the simulator: takes everything, as one. Waits for the disk where a file must be read.
+    pub fn take_all(&mut self) -> Vec<u8> {
+        self.seal();
+        let mut all = Vec::with_capacity(self.queued_bytes);
+        for piece in std::mem::take(&mut self.pieces) {
+            match piece {
+                Piece::Bytes(bytes) => all.extend_from_slice(&bytes),
+                Piece::File(range) => all.extend_from_slice(&range.read().unwrap_or_default()),
+            }
+        }
+        (self.queued_bytes, self.file_bytes) = (0, 0);
+        all
     }
 
     fn seal(&mut self) {
         if !self.open.is_empty() {
             let gathered = Bytes::from(std::mem::take(&mut self.open));
             self.queued_bytes += gathered.len();
-            self.pieces.push_back(gathered);
+            self.pieces.push_back(Piece::Bytes(gathered));
         }
     }
 }

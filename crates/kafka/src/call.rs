@@ -1,6 +1,6 @@
 //! One request: its header, its body, and how it is answered. Knows the header's versions, nothing of any API.
 
-use bytes::Bytes;
+use broker::Piece;
 use model::{ByteReader, ReadError};
 
 use crate::api::Row;
@@ -108,7 +108,10 @@ pub(crate) fn send(sink: Sink, out: &mut broker::Outbox) -> Vec<u8> {
     let mut done = 0;
     for (at, piece) in shared {
         out.buffer().extend_from_slice(&buffer[done..at]);
-        out.push(Bytes::clone(&piece));
+        match piece {
+            Piece::Bytes(bytes) => out.push(bytes),
+            Piece::File(range) => out.push_file(range),
+        }
         done = at;
     }
     out.buffer().extend_from_slice(&buffer[done..]);

@@ -196,12 +196,10 @@ impl World {
 
     fn deliver_output(&mut self) {
         for connection in self.connections.values_mut() {
-            let pieces: Vec<_> = connection.out.pieces().iter().cloned().collect();
-            let bytes = pieces.iter().map(bytes::Bytes::len).sum();
-            pieces.iter().for_each(|piece| connection.received.extend_from_slice(piece));
-            connection.out.sent(bytes);
+            let sent = connection.out.take_all();
+            connection.received.extend_from_slice(&sent);
             connection.closed |= connection.out.is_closing();
-            if bytes > 0 {
+            if !sent.is_empty() {
                 let mut cx = Cx { broker: &mut self.broker, now: self.now, out: &mut connection.out };
                 connection.session.handle(Input::Room, &mut cx);
             }

@@ -5,6 +5,7 @@
 //! from anything a client said.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A folder on a volume.
@@ -110,4 +111,15 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// `StorageFull` when the volume cannot hold it.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+
+    /// Whether all of these bytes are in memory, so that sending them waits for no disk. False when nobody can say.
+    fn is_resident(&self, at: u64, bytes: usize) -> bool {
+        let _ = (at, bytes);
+        false
+    }
+
+    /// What the operating system knows the file by, if it does: ranges of such a file can go to a socket uncopied.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }

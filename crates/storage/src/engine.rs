@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use model::{LogId, Offset};
 
+use crate::bring::Readers;
 use crate::checkpoint::{self, Known};
 use crate::index::{Extent, IdMap, Index, Log};
 use crate::job::{Job, JobDone, Lane, Mark, Outcome};
@@ -22,6 +23,7 @@ use crate::settle::Settler;
 use crate::space::Space;
 use crate::state::StateTable;
 use crate::tail::TailCache;
+use crate::trust::Trust;
 use crate::{
     Append, Batch, Completed, Damage, Disk, LogRange, Lsn, Options, Owner, Progress, Recovered, StateChange,
     StorageError, SyncPolicy,
@@ -36,6 +38,8 @@ pub struct Storage {
     pub(crate) tail: TailCache,
     pub(crate) state: StateTable,
     pub(crate) desk: ReadDesk,
+    pub(crate) trust: Trust,
+    pub(crate) readers: Readers,
     pub(crate) segments: OpenSegments,
     pub(crate) settler: Settler,
     pub(crate) space: Space,
@@ -71,6 +75,7 @@ impl Storage {
             Err(error) => return Err(disk_error("locking the data folder", &error)),
         }
         let Opened { index, state, start, settler, recovered } = recover_all(&*disk)?;
+        let (own_journal_from, own_files_from) = (start.number_next, settler.file_next);
         let writer = Writer::new(Arc::clone(&disk), &options, start)
             .map_err(|error| disk_error("making a journal file", &error))?;
         // The folder itself is new at the first start.
@@ -79,6 +84,8 @@ impl Storage {
             space: Space::new(options.reserve_bytes),
             tail: TailCache::new(options.tail_cache_bytes),
             desk: ReadDesk::default(),
+            trust: Trust::new(own_journal_from, own_files_from),
+            readers: Readers::default(),
             segments: OpenSegments::default(),
             settler,
             jobs: VecDeque::new(),
@@ -279,7 +286,12 @@ impl Storage {
                 Ok(Completed::Nothing)
             }
             Outcome::Read { id, pieces } => {
+                pieces.iter().for_each(|piece| self.trust.note_read_back(piece.place.source));
                 self.desk.land(id, pieces);
+                Ok(Completed::Read(id))
+            }
+            Outcome::BroughtIn { id, first, checked } => {
+                self.brought_in(id, first, checked);
                 Ok(Completed::Read(id))
             }
             Outcome::Opened { id, file, result } => {

@@ -11,16 +11,19 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod batch;
+mod bring;
 mod checkpoint;
 mod checkpointing;
 mod copying;
 pub mod disk;
+mod disk_pages;
 mod engine;
 mod index;
 mod inventory;
 pub mod job;
 mod journal;
 mod merging;
+pub mod range;
 pub mod read;
 mod reading;
 mod reads;
@@ -29,18 +32,21 @@ mod removing;
 mod replay;
 mod rolls;
 mod segment;
+mod sending;
 mod settle;
 pub mod sim_disk;
 mod space;
 mod state;
 mod stats;
 mod tail;
+mod trust;
 
 pub use batch::{Append, Batch, Owner, StateChange, SyncPolicy, Target};
 pub use disk::{Disk, DiskFile};
 pub use engine::Storage;
 pub use job::{Job, JobDone};
-pub use read::{Chunk, Read, ReadId, ReadRequest};
+pub use range::FileRange;
+pub use read::{Chunk, Part, Parts, Read, ReadId, ReadRequest, StoredChunk};
 pub use real_disk::RealDisk;
 pub use rolls::LogSegment;
 pub use sim_disk::SimDisk;

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use model::{FormatTag, LogId, Offset, Wall};
 
+use crate::FileRange;
+
 /// Names a read that waits for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadId(pub u64);
@@ -44,5 +46,41 @@ pub enum Read {
     /// What there is from memory or the page cache; empty when `from` is the end.
     Ready(Vec<Chunk>),
     /// The disk must be waited for: [`crate::Storage::complete`] will name this id, then ask again.
+    Pending(ReadId),
+}
+
+/// How many bytes of a [`StoredChunk`] come with it.
+pub const HEAD_BYTES: usize = 64;
+
+/// A chunk that stays in its file until it is sent.
+#[derive(Clone, Debug)]
+pub struct StoredChunk {
+    /// Offset of the first message; not before the offset asked for.
+    pub first: Offset,
+    /// Offset of the last message.
+    pub last: Offset,
+    /// How many messages.
+    pub count: u32,
+    /// The first bytes of the units.
+    pub head: [u8; HEAD_BYTES],
+    /// All of the units.
+    pub range: FileRange,
+}
+
+/// A part of what is read to be sent on.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// In memory.
+    Chunk(Chunk),
+    /// In its file, of the format asked for, checked.
+    Stored(StoredChunk),
+}
+
+/// The answer to a read to be sent on.
+#[derive(Clone, Debug)]
+pub enum Parts {
+    /// What there is, oldest first; empty when `from` is the end.
+    Ready(Vec<Part>),
+    /// The disk must be waited for, as in [`Read::Pending`].
     Pending(ReadId),
 }

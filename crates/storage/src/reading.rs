@@ -10,12 +10,14 @@ use crate::engine::Storage;
 use crate::index::Run;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::reads::{Got, Place, Source, WindowReader, read_if_resident, read_place};
+use crate::segment::EXTENT_HEADER_BYTES;
 use crate::segment::FileId;
 use crate::segment::open::{Cut, OpenSegment, blocks_for, open_segment};
+use crate::trust::SEND_BYTES_MIN;
 use crate::{Chunk, LogRange, Lookup, Read, ReadId, ReadRequest, StorageError, TimeHit};
 
-// What a look into a file gave.
-enum Look<T> {
+/// What a look into a file gave.
+pub(crate) enum Look<T> {
     Here(T),
     Wait(ReadId),
 }
@@ -71,7 +73,8 @@ impl Storage {
             };
             let end = at + bytes.len() as u64;
             let cut = Cut { log: request.log, at, bytes: &bytes, from: request.from };
-            let (chunks, damage) = cut_chunks(&cut, &segment, request);
+            let Served { chunks, damage, checked } = cut_chunks(&cut, &segment, request);
+            checked.iter().for_each(|at| self.trust.note(place.source, *at));
             match (chunks.is_empty(), damage, blocks.blocks.iter().find(|block| block.at >= end)) {
                 (true, Some(at), _) => return Err(damaged(at)),
                 // The offset lies in a gap at the end of the block.
@@ -84,7 +87,7 @@ impl Storage {
     }
 
     // The open segment of this number, or a job that opens it.
-    fn segment(&mut self, number: u64) -> Result<Look<OpenSegment>, StorageError> {
+    pub(crate) fn segment(&mut self, number: u64) -> Result<Look<OpenSegment>, StorageError> {
         let file = self.index.store.file(number);
         if let Some(segment) = self.segments.get(number) {
             return Ok(Look::Here(segment.clone()));
@@ -208,7 +211,7 @@ impl Storage {
                 Look::Wait(id) => return Ok(Look::Wait(id)),
             };
             let mut hit = None;
-            let walked = Cut { log, at, bytes: &bytes, from: start }.walk(&segment.generation, |extent, _| {
+            let walked = Cut { log, at, bytes: &bytes, from: start }.walk(&segment.generation, |_, extent, _| {
                 if extent.time_max >= time {
                     hit = Some(TimeHit { extent: extent.first, time_max: extent.time_max });
                 }
@@ -226,13 +229,25 @@ impl Storage {
     }
 }
 
+// What blocks gave.
+struct Served {
+    chunks: Vec<Chunk>,
+    /// Where damage was met.
+    damage: Option<u64>,
+    /// Where the units of large extents begin that were found right.
+    checked: Vec<u64>,
+}
+
 // The extents a request asks for, by the same rules as in the window.
-fn cut_chunks(cut: &Cut<'_>, segment: &OpenSegment, request: &ReadRequest) -> (Vec<Chunk>, Option<u64>) {
-    let mut chunks: Vec<Chunk> = Vec::new();
+fn cut_chunks(cut: &Cut<'_>, segment: &OpenSegment, request: &ReadRequest) -> Served {
+    let (mut chunks, mut checked): (Vec<Chunk>, Vec<u64>) = (Vec::new(), Vec::new());
     let mut total = 0usize;
-    let walked = cut.walk(&segment.generation, |extent, units| {
+    let walked = cut.walk(&segment.generation, |at, extent, units| {
         total = total.saturating_add(units.len());
         let first = chunks.is_empty();
+        if units.len() >= SEND_BYTES_MIN {
+            checked.push(at + EXTENT_HEADER_BYTES as u64);
+        }
         let fits =
             extent.first < request.until && (first || (extent.last() < request.until && total <= request.bytes_max));
         if fits {
@@ -247,5 +262,5 @@ fn cut_chunks(cut: &Cut<'_>, segment: &OpenSegment, request: &ReadRequest) -> (V
         }
         fits
     });
-    (chunks, walked.err())
+    Served { chunks, damage: walked.err(), checked }
 }

@@ -17,6 +17,8 @@ use crate::{Chunk, DiskFile, ReadId, ReadRequest, StorageError};
 
 /// What was read and not asked for again is let go of beyond this.
 const LANDED_BYTES_MAX: usize = 16 << 20;
+/// So many places are remembered as just brought in: forgetting one costs a second look at the disk.
+const BROUGHT_MAX: usize = 4096;
 /// What one job reads ahead at most, beyond the first piece.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
 
@@ -53,6 +55,8 @@ pub(crate) struct ReadDesk {
     landed_bytes: usize,
     /// Segments that could not be opened, and why; told once each.
     unopened: IdMap<u64, StorageError>,
+    /// Where bytes were just brought into the page cache.
+    brought: IdMap<Place, ()>,
 }
 
 impl ReadDesk {
@@ -77,6 +81,19 @@ impl ReadDesk {
                 self.by_place.remove(&place);
             }
         }
+    }
+
+    /// Bytes from `first` on were brought into the page cache.
+    pub(crate) fn note_brought(&mut self, first: Place) {
+        if self.brought.len() >= BROUGHT_MAX {
+            self.brought.clear();
+        }
+        self.brought.insert(first, ());
+    }
+
+    /// Whether bytes from `first` on were just brought into the page cache. Said once.
+    pub(crate) fn take_brought(&mut self, first: &Place) -> bool {
+        self.brought.remove(first).is_some()
     }
 
     /// Notes why a segment could not be opened.
@@ -176,7 +193,11 @@ impl WindowReader<'_> {
         Ok(Got::Chunks(chunks))
     }
 
-    fn fetch(&mut self, extent: &Extent) -> Result<Option<Bytes>, StorageError> {
+    /// The units of an extent, checked; `None` when the disk would have to be waited for.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`], [`StorageError::Disk`].
+    pub(crate) fn fetch(&mut self, extent: &Extent) -> Result<Option<Bytes>, StorageError> {
         let (file, at, bytes) = (extent.file, u64::from(extent.at), extent.bytes as usize);
         let damaged = || StorageError::Damaged { file: file_name(u64::from(file)), at };
         if extent.lost {
@@ -242,7 +263,8 @@ fn place(extent: &Extent) -> Place {
     Place { source: Source::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize }
 }
 
-fn chunk(extent: &Extent, units: Bytes) -> Chunk {
+/// An extent as it is served from memory.
+pub(crate) fn chunk(extent: &Extent, units: Bytes) -> Chunk {
     Chunk {
         first: extent.first,
         last: extent.last(),
@@ -253,9 +275,12 @@ fn chunk(extent: &Extent, units: Bytes) -> Chunk {
     }
 }
 
-// The extents a request asks for: the first whole, even when it is too large or reaches over the end asked for (storage
-// cannot cut units); the others only as far as they fit.
-fn wanted<'e>(extents: impl Iterator<Item = &'e Extent>, request: &ReadRequest) -> impl Iterator<Item = &'e Extent> {
+/// The extents a request asks for: the first whole, even when it is too large or reaches over the end asked for (storage
+/// cannot cut units); the others only as far as they fit.
+pub(crate) fn wanted<'e>(
+    extents: impl Iterator<Item = &'e Extent>,
+    request: &ReadRequest,
+) -> impl Iterator<Item = &'e Extent> {
     let (until, bytes_max) = (request.until, request.bytes_max);
     let mut total = 0usize;
     extents.enumerate().map_while(move |(at, extent)| {

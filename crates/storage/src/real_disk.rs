@@ -3,11 +3,12 @@
 
 use std::fs::{self, File, FileType};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::disk_pages::Pages;
 use crate::{Disk, DiskFile};
 
 /// A data folder.
@@ -65,7 +66,7 @@ impl Disk for RealDisk {
             match options.open(&path) {
                 // The folder was empty and somebody has just removed it.
                 Err(error) if create && error.kind() == io::ErrorKind::NotFound => {}
-                opened => return Ok(Arc::new(RealFile { file: opened? })),
+                opened => return Ok(Arc::new(RealFile { file: opened?, pages: Pages::default() })),
             }
         }
         Err(io::ErrorKind::NotFound.into())
@@ -113,6 +114,7 @@ impl Disk for RealDisk {
 
 struct RealFile {
     file: File,
+    pages: Pages,
 }
 
 impl DiskFile for RealFile {
@@ -184,5 +186,13 @@ impl DiskFile for RealFile {
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
+    }
+
+    fn is_resident(&self, at: u64, bytes: usize) -> bool {
+        self.pages.are_resident(&self.file, at, bytes)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }

@@ -235,10 +235,7 @@ impl World {
         if bytes == 0 || !link.drains {
             return false;
         }
-        for piece in link.out.pieces() {
-            link.received.extend_from_slice(piece);
-        }
-        link.out.sent(bytes);
+        link.received.extend_from_slice(&link.out.take_all());
         if bytes > OUTPUT_ROOM_BYTES {
             self.tell(at, Input::Room);
         }

@@ -4,8 +4,8 @@ use model::{LogId, Now, Offset, Wall};
 
 use storage::LogSegment;
 
-use super::{AppendRequest, Appended, Bounds, Fetched, TimeAnswer, Watched};
-use crate::{Broker, BrokerError, CallId, Event, Lsn, SessionId};
+use super::{AppendRequest, Appended, Bounds, Fetched, TimeAnswer, ToSend, Watched};
+use crate::{Broker, BrokerError, CallId, Event, Lsn, Part, SessionId};
 
 impl Broker {
     /// Appends units to a partition's log.
@@ -69,6 +69,20 @@ impl Broker {
         let (start, lsn) = self.core.trim(log, before)?;
         self.queues.start_moved(log, start);
         Ok((start, lsn))
+    }
+
+    /// As [`Broker::fetch`], for who sends the units on as they are: large ones stay in their files, as ranges for the
+    /// session's outbox.
+    ///
+    /// # Errors
+    /// Those of [`Broker::fetch`].
+    pub fn fetch_to_send(
+        &mut self,
+        session: SessionId,
+        call: CallId,
+        wanted: &ToSend,
+    ) -> Result<Fetched<Part>, BrokerError> {
+        self.core.fetch_to_send((session, call), wanted)
     }
 
     /// Tells `session` once, by [`Event::Readable`], when one of `logs` gets something new (or is deleted). At once if

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use model::{LogId, Offset, Wall};
-use storage::{Chunk, Lookup, Read, ReadRequest, StorageError};
+use storage::{Chunk, Lookup, Part, Parts, Read, ReadId, ReadRequest, Storage, StorageError};
 
 use super::append::unknown;
-use super::{Bounds, Fetched, TimeAnswer};
+use super::{Bounds, Fetched, TimeAnswer, ToSend};
 use crate::core::Core;
 use crate::{BrokerError, CallId, SessionId};
 
@@ -28,15 +28,36 @@ impl Core {
         from: Offset,
         bytes_max: usize,
     ) -> Result<Fetched, BrokerError> {
+        self.fetch_by(asker, (log, from, bytes_max), |storage, request| match storage.read(request)? {
+            Read::Ready(chunks) => Ok(Ok(chunks)),
+            Read::Pending(read) => Ok(Err(read)),
+        })
+    }
+
+    /// See [`crate::Broker::fetch_to_send`].
+    pub(crate) fn fetch_to_send(&mut self, asker: Asker, wanted: &ToSend) -> Result<Fetched<Part>, BrokerError> {
+        let what = (wanted.log, wanted.from, wanted.bytes_max);
+        self.fetch_by(asker, what, |storage, request| match storage.read_to_send(request, wanted.format)? {
+            Parts::Ready(parts) => Ok(Ok(parts)),
+            Parts::Pending(read) => Ok(Err(read)),
+        })
+    }
+
+    fn fetch_by<T>(
+        &mut self,
+        asker: Asker,
+        (log, from, bytes_max): (LogId, Offset, usize),
+        read: impl FnOnce(&mut Storage, &ReadRequest) -> Result<Result<Vec<T>, ReadId>, StorageError>,
+    ) -> Result<Fetched<T>, BrokerError> {
         let Bounds { start, end } = self.bounds(log)?;
         if from < start || from > end {
             return Err(BrokerError::OutOfRange { asked: from, start, end });
         }
         let mut fetched = Fetched { chunks: Vec::new(), pending: false, start, end };
         if from < end {
-            match self.storage.read(&ReadRequest { log, from, until: end, bytes_max }) {
-                Ok(Read::Ready(chunks)) => fetched.chunks = chunks,
-                Ok(Read::Pending(read)) => {
+            match read(&mut self.storage, &ReadRequest { log, from, until: end, bytes_max }) {
+                Ok(Ok(chunks)) => fetched.chunks = chunks,
+                Ok(Err(read)) => {
                     self.partitions.wait_for(read, asker.0, asker.1);
                     fetched.pending = true;
                 }

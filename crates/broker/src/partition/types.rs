@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Format, LogId, Offset, Wall};
+use model::{Format, FormatTag, LogId, Offset, Wall};
 use storage::{Chunk, Lsn, SyncPolicy};
 
 /// What is done to logs without anybody asking.
@@ -61,11 +61,24 @@ pub struct Appended {
     pub lsn: Lsn,
 }
 
+/// What to fetch from one log, to be sent on as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct ToSend {
+    /// The log.
+    pub log: LogId,
+    /// The first offset wanted.
+    pub from: Offset,
+    /// Stop before exceeding this; the first chunk is served whole however large it is.
+    pub bytes_max: usize,
+    /// Units of this format may stay in their files.
+    pub format: FormatTag,
+}
+
 /// What a fetch found in one log.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct Fetched<T = Chunk> {
     /// What there is, oldest first; the first chunk holds the asked offset unless it fell into a gap.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<T>,
     /// True when the disk must be waited for: the session is told [`crate::Event::Readable`] when it need not be.
     pub pending: bool,
     /// First offset of the log.

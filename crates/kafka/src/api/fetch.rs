@@ -6,18 +6,19 @@ mod session;
 
 use std::time::Duration;
 
-use broker::partition::Watched;
-use broker::{BrokerError, CallId, Cx};
+use broker::partition::{Fetched, ToSend, Watched};
+use broker::{BrokerError, CallId, Cx, Part, Piece};
 use model::{LogId, Mono, Offset, ReadError};
 
 use super::asker::log_of;
 use super::{Asker, Row, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
+use crate::format::TAG;
 use crate::pending::Answer;
 use crate::wire::{Pieces, Text, Uuid, messages};
 
-use select::{Selection, select};
+use select::{Selection, is_in_place, select};
 pub(crate) use session::FetchSession;
 
 pub(crate) static ROW: Row = row_of((1, "Fetch"), 4..=18, 12, handle);
@@ -333,10 +334,14 @@ fn read(
         found.watched.push(Watched { log, from: bounds.end });
         return Ok(answered(partition.index, (bounds.start, bounds.end), Pieces::default()));
     }
-    let fetched = cx
-        .broker
-        .fetch(asker.peer.session, plan.call, log, from, room)
-        .map_err(|error: BrokerError| ErrorCode::from(&error))?;
+    let refused = |error: BrokerError| ErrorCode::from(&error);
+    let wanted = ToSend { log, from, bytes_max: room, format: TAG };
+    let mut fetched = cx.broker.fetch_to_send(asker.peer.session, plan.call, &wanted).map_err(refused)?;
+    if !fetched.chunks.iter().all(is_in_place) {
+        let read = cx.broker.fetch(asker.peer.session, plan.call, log, from, room).map_err(refused)?;
+        let chunks = read.chunks.into_iter().map(Part::Chunk).collect();
+        fetched = Fetched { chunks, pending: read.pending, start: read.start, end: read.end };
+    }
     found.pending |= fetched.pending;
     // The first batch of the answer is served however large it is: a reader must get past it.
     let selection = Selection { from, bytes_max: room, first_whole: found.bytes == 0 };
@@ -344,7 +349,7 @@ fn read(
         tracing::warn!(%log, %from, %error, "stored units cannot be served as record batches");
         ErrorCode::CORRUPT_MESSAGE
     })?;
-    found.bytes += pieces.0.iter().map(bytes::Bytes::len).sum::<usize>();
+    found.bytes += pieces.0.iter().map(Piece::len).sum::<usize>();
     found.watched.push(Watched { log, from: fetched.end.max(from) });
     Ok(answered(partition.index, (fetched.start, fetched.end), pieces))
 }

@@ -1,5 +1,6 @@
 //! For tests: messages filled with arbitrary values, repeatable by seed.
 
+use broker::Piece;
 use bytes::Bytes;
 
 use super::{Blob, Pieces, RawRecords, Text, Uuid};
@@ -74,7 +75,8 @@ impl Sample for RawRecords<'_> {
 impl Sample for Pieces {
     fn sample(random: &mut Random) -> Self {
         let pieces = random.below(3);
-        Pieces((0..pieces).map(|_| Bytes::from(vec![random.next() as u8; random.below(9000) as usize + 1])).collect())
+        let mut piece = || Piece::Bytes(Bytes::from(vec![random.next() as u8; random.below(9000) as usize + 1]));
+        Pieces((0..pieces).map(|_| piece()).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where messages are written to: one buffer, and beside it shared pieces (stored batches) that are not copied into it.
 
-use bytes::Bytes;
+use broker::Piece;
 use model::ByteWriter;
 
 /// Pieces shorter than this are copied into the buffer.
@@ -11,7 +11,7 @@ const SHARE_BYTES_MIN: usize = 4096;
 pub(crate) struct Sink {
     buffer: Vec<u8>,
     /// Each stands before the byte of `buffer` at its position. Invariant: positions ascend.
-    shared: Vec<(usize, Bytes)>,
+    shared: Vec<(usize, Piece)>,
     shared_bytes: usize,
 }
 
@@ -28,12 +28,13 @@ impl Sink {
     }
 
     /// Puts a piece here, without a copy when it is large.
-    pub fn share(&mut self, piece: &Bytes) {
-        if piece.len() < SHARE_BYTES_MIN {
-            self.buffer.extend_from_slice(piece);
-        } else {
-            self.shared_bytes += piece.len();
-            self.shared.push((self.buffer.len(), piece.clone()));
+    pub fn share(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Bytes(bytes) if bytes.len() < SHARE_BYTES_MIN => self.buffer.extend_from_slice(bytes),
+            _ => {
+                self.shared_bytes += piece.len();
+                self.shared.push((self.buffer.len(), piece.clone()));
+            }
         }
     }
 
@@ -43,11 +44,11 @@ impl Sink {
     }
 
     /// The buffer and the shared pieces with their positions in it.
-    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Bytes)>) {
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Piece)>) {
         (self.buffer, self.shared)
     }
 
-    /// Everything in one piece; for what is known to be small, and for tests.
+    /// Everything in memory in one piece; for what is known to be small, and for tests.
     pub fn flatten(self) -> Vec<u8> {
         if self.shared.is_empty() {
             return self.buffer;
@@ -56,7 +57,9 @@ impl Sink {
         let mut done = 0;
         for (at, piece) in &self.shared {
             flat.extend_from_slice(&self.buffer[done..*at]);
-            flat.extend_from_slice(piece);
+            if let Piece::Bytes(piece) = piece {
+                flat.extend_from_slice(piece);
+            }
             done = *at;
         }
         flat.extend_from_slice(&self.buffer[done..]);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use broker::Piece;
 use bytes::Bytes;
 use model::{ByteReader, ReadError};
 
@@ -22,7 +23,7 @@ pub(crate) struct RawRecords<'a>(pub &'a [u8]);
 
 /// Record data for a reader: stored pieces, not copied.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Pieces(pub Vec<Bytes>);
+pub(crate) struct Pieces(pub Vec<Piece>);
 
 /// Elements to reserve memory for at once, whatever count was claimed (and checked): a long list grows as it is read.
 const RESERVE_COUNT_MAX: usize = 256;
@@ -205,17 +206,29 @@ impl<'a> Lengthy<'a> for RawRecords<'a> {
     }
 }
 
+#[cfg(test)]
+impl Pieces {
+    /// All of them, from memory.
+    pub fn bytes(&self) -> Vec<u8> {
+        let in_memory = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => bytes.to_vec(),
+            Piece::File(range) => range.read().unwrap().to_vec(),
+        };
+        self.0.iter().flat_map(in_memory).collect()
+    }
+}
+
 impl<'a> Lengthy<'a> for Pieces {
     const SHORT: bool = false;
 
     fn read_body(reader: &mut ByteReader<'a>, length: i64, _: Form) -> Result<Self, ReadError> {
         let count = reader.count(length, 1)?;
         let bytes = reader.take(count)?;
-        Ok(Pieces(if bytes.is_empty() { Vec::new() } else { vec![Bytes::copy_from_slice(bytes)] }))
+        Ok(Pieces(if bytes.is_empty() { Vec::new() } else { vec![Piece::Bytes(Bytes::copy_from_slice(bytes))] }))
     }
 
     fn length(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
+        self.0.iter().map(Piece::len).sum()
     }
 
     fn write_body(&self, sink: &mut Sink, _: Form) {

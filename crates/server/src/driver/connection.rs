@@ -1,15 +1,17 @@
 //! One connection: a socket, its session, what has arrived and what waits to leave. It knows when it may read and
 //! write; who comes next is the driver's business.
 
-use std::io::{self, IoSlice, Write as _};
+use std::io;
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use broker::{Broker, Cx, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Session, SessionId};
+use broker::{Broker, Cx, FileRange, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Session, SessionId};
+use bytes::Bytes;
 use mio::net::TcpStream;
 use model::{Mono, Now};
 
 use super::input::{InputBuffer, Pool};
+use super::sending::{Step, send_front};
 
 /// Bytes read from one connection before others have their turn.
 pub const READ_BYTES_PER_TURN: usize = 256 << 10;
@@ -19,9 +21,6 @@ const WRITE_BYTES_PER_TURN: usize = 4 << 20;
 
 /// More unconsumed bytes than any tongue's largest frame: a session that lets so much pile up has lost its way.
 const INPUT_BYTES_MAX: usize = 256 << 20;
-
-/// Pieces of output in one system call.
-const PIECES_PER_WRITE: usize = 64;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +77,9 @@ pub struct Connection {
     crowded: bool,
     /// The session panicked.
     broken: bool,
+    /// What comes next lies in a file and not in memory: a pool reads it.
+    filling: bool,
+    cold: Option<FileRange>,
 }
 
 /// What a reading turn works with.
@@ -114,6 +116,8 @@ impl Connection {
             starved: false,
             crowded: false,
             broken: false,
+            filling: false,
+            cold: None,
         }
     }
 
@@ -180,7 +184,8 @@ impl Connection {
 
     /// Whether there are bytes that the socket would take now, or a goodbye to be carried out.
     pub fn can_write(&self) -> bool {
-        (self.writable && self.out.queued_bytes() > 0) || (self.out.is_closing() && self.session.is_some())
+        (self.writable && !self.filling && self.out.queued_bytes() > 0)
+            || (self.out.is_closing() && self.session.is_some())
     }
 
     fn takes_input(&self) -> bool {
@@ -333,32 +338,32 @@ impl Connection {
     /// The network's: the connection is dead.
     pub fn write(&mut self) -> io::Result<usize> {
         let mut sent = 0;
-        while self.writable && sent < WRITE_BYTES_PER_TURN {
-            let pieces = self.out.pieces();
-            if pieces.is_empty() {
-                break;
-            }
-            let mut slices = [IoSlice::new(&[]); PIECES_PER_WRITE];
-            let mut offered = 0;
-            for (slice, piece) in slices.iter_mut().zip(pieces) {
-                *slice = IoSlice::new(piece);
-                offered += piece.len();
-            }
-            let count = pieces.len().min(PIECES_PER_WRITE);
-            match self.stream.write_vectored(slices.get(..count).unwrap_or_default()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    self.out.sent(count);
+        while self.writable && !self.filling && sent < WRITE_BYTES_PER_TURN {
+            match send_front(&self.stream, &mut self.out)? {
+                Step::Sent(count) => sent += count,
+                Step::Full(count) => {
                     sent += count;
-                    // A short write means a full socket; the kernel reports when there is room (epoll(7)).
-                    self.writable = count == offered;
+                    self.writable = false;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Step::Cold(range) => {
+                    self.filling = true;
+                    self.cold = Some(range);
+                }
+                Step::Empty => break,
             }
         }
         Ok(sent)
+    }
+
+    /// What a pool must read before more can be sent; named once.
+    pub fn take_cold(&mut self) -> Option<FileRange> {
+        self.cold.take()
+    }
+
+    /// A pool has read it.
+    pub fn filled(&mut self, bytes: Bytes) {
+        self.filling = false;
+        self.out.filled(bytes);
     }
 
     /// Whether the session is to be told that there is room again; true once for each time it was crowded.

@@ -10,6 +10,7 @@ mod deadlines;
 mod input;
 pub mod listeners;
 mod pools;
+mod sending;
 mod turn;
 
 use std::io;

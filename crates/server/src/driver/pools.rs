@@ -6,7 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use broker::{Job, JobDone};
+use broker::{FileRange, Job, JobDone, SessionId};
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use storage::job::Lane;
@@ -14,12 +15,27 @@ use storage::job::Lane;
 /// Threads by lane. One for syncs: a second could only wait for the same disk.
 const THREADS: [(Lane, &str, usize); 3] = [(Lane::Sync, "sync", 1), (Lane::Read, "read", 2), (Lane::Work, "work", 2)];
 
+/// What a thread is to do.
+enum Task {
+    Job(Job),
+    /// Reads what a connection is to send next.
+    Fill(SessionId, FileRange),
+}
+
+/// What came of it.
+pub enum Done {
+    /// An outcome for the core.
+    Job(JobDone),
+    /// The bytes of a range for a connection.
+    Filled(SessionId, io::Result<Bytes>),
+}
+
 /// All threads beside the data thread.
 pub struct Pools {
-    sync: Sender<Job>,
-    read: Sender<Job>,
-    work: Sender<Job>,
-    done: Receiver<JobDone>,
+    sync: Sender<Task>,
+    read: Sender<Task>,
+    work: Sender<Task>,
+    done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -53,11 +69,16 @@ impl Pools {
             Lane::Work => &self.work,
         };
         // The threads live as long as this sender: a job cannot be refused.
-        let _ = lane.send(job);
+        let _ = lane.send(Task::Job(job));
+    }
+
+    /// Reads what a connection is to send next.
+    pub fn fill(&self, session: SessionId, range: FileRange) {
+        let _ = self.read.send(Task::Fill(session, range)); // as above
     }
 
     /// An outcome, if there is one.
-    pub fn done(&self) -> Option<JobDone> {
+    pub fn done(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
 
@@ -70,11 +91,14 @@ impl Pools {
     }
 }
 
-fn serve(jobs: &Receiver<Job>, done: &Sender<JobDone>, bell: &Waker) {
-    for job in jobs {
+fn serve(tasks: &Receiver<Task>, done: &Sender<Done>, bell: &Waker) {
+    for task in tasks {
         // A job that panics leaves its caller waiting for ever (a sync that never comes): better to end at once and
         // recover, as after a kill.
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match task {
+            Task::Job(job) => Done::Job(job.run()),
+            Task::Fill(session, range) => Done::Filled(session, range.read()),
+        }));
         let Ok(outcome) = outcome else {
             tracing::error!("a background job panicked: the server ends so that the next start can recover");
             std::process::abort();

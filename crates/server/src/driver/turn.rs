@@ -7,6 +7,7 @@ use mio::{Events, Interest, Token};
 
 use super::connection::{Connection, End, Reading};
 use super::listeners::{Accepted, accept};
+use super::pools::Done;
 use super::{BELL, Driver, STOP_GRACE};
 
 /// Connections accepted at one door before others have their turn.
@@ -64,7 +65,26 @@ impl Driver {
 
     fn take_outcomes(&mut self) {
         while let Some(done) = self.pools.done() {
-            self.broker.complete(done, self.now);
+            match done {
+                Done::Job(done) => self.broker.complete(done, self.now),
+                Done::Filled(id, read) => self.filled(id, read),
+            }
+        }
+    }
+
+    /// What a connection was to send next has been read.
+    fn filled(&mut self, id: SessionId, read: std::io::Result<bytes::Bytes>) {
+        let Some(connection) = self.connections.get(id) else { return };
+        match read {
+            Ok(bytes) => {
+                connection.filled(bytes);
+                self.after(id);
+            }
+            Err(error) => {
+                // The peer was promised these bytes: nothing else can follow.
+                tracing::error!(session = id.0, %error, "closed: what it was being sent cannot be read");
+                self.remove(id);
+            }
         }
     }
 
@@ -231,6 +251,9 @@ impl Driver {
                     self.remove(id);
                     continue;
                 }
+            }
+            if let Some(range) = connection.take_cold() {
+                self.pools.fill(id, range);
             }
             if connection.has_room() {
                 connection.tell(Input::Room, &mut self.broker, self.now);

@@ -278,6 +278,12 @@ impl Writer {
         self.building
     }
 
+    /// Whether this place is in its file: neither being built nor waiting for the flush.
+    pub(crate) fn is_written(&self, file: u32, at: u64) -> bool {
+        let waits = self.sealed.first().is_some_and(|sealed| (file, at) >= (sealed.file.number, sealed.at));
+        !waits && !self.is_building(file, at)
+    }
+
     /// Bytes of the entry being built, for a reader who is early.
     pub(crate) fn copy(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
         if !self.building || file != self.current_number() {
@@ -322,13 +328,18 @@ impl Writer {
         self.prepare_again_seq = self.seq_next + 16;
     }
 
-    /// Files of the window up to `number` are settled: lets go of them. Answers numbers of files to remove.
+    /// Files of the window up to `number` are settled: lets go of them. Answers numbers of files to remove. One that
+    /// somebody still reads from, or sends from, is not used again: its bytes must stay what they are.
     pub(crate) fn release(&mut self, number: u32) -> Vec<u32> {
+        let mut removed = Vec::new();
         while self.files.len() > 1 && self.files.first().is_some_and(|file| file.number <= number) {
-            self.spares.push(self.files.remove(0).number);
+            let file = self.files.remove(0);
             self.first_seqs.remove(0);
+            let is_free = Arc::strong_count(&file) == 1 && Arc::strong_count(&file.handle) == 1;
+            if is_free { &mut self.spares } else { &mut removed }.push(file.number);
         }
         let extra = self.spares.len().saturating_sub(SPARES_MAX);
-        self.spares.drain(..extra).collect()
+        removed.extend(self.spares.drain(..extra));
+        removed
     }
 }

@@ -92,12 +92,12 @@ pub(crate) struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// Calls `visit` with each extent from `from` on until it answers false; its units are checked. `Err` is the place
+    /// Calls `visit` with each extent from `from` on, and its place, until it answers false; its units are checked. `Err` is the place
     /// of damage, and everything before it was visited.
     pub(crate) fn walk(
         &self,
         generation: &Generation,
-        mut visit: impl FnMut(&ExtentHeader, Bytes) -> bool,
+        mut visit: impl FnMut(u64, &ExtentHeader, Bytes) -> bool,
     ) -> Result<(), u64> {
         let mut done = 0;
         while done < self.bytes.len() {
@@ -116,7 +116,7 @@ impl Cut<'_> {
             if crc32c(&units) != header.crc {
                 return Err(place);
             }
-            if !visit(&header, units) {
+            if !visit(place, &header, units) {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use broker::Chunk;
+use broker::{Chunk, Part, Piece, StoredChunk};
 use bytes::Bytes;
 use model::{Format, FormatError, Formats, Message, Offset};
 
@@ -25,19 +25,32 @@ pub(crate) struct Selection {
 /// A foreign message is taken to weigh at least this in a batch.
 const MESSAGE_BYTES_MIN: usize = 16;
 
-/// Picks what is wanted.
-pub(crate) fn select(formats: &Formats, chunks: &[Chunk], wanted: Selection) -> Result<Pieces, FormatError> {
+/// Whether the batches in a file carry the offsets they have in this log. They do, unless they were stored once for
+/// several logs and stamped for another: then they must be read into memory.
+pub(crate) fn is_in_place(part: &Part) -> bool {
+    match part {
+        Part::Chunk(_) => true,
+        Part::Stored(stored) => {
+            stored.head.first_chunk().is_some_and(|base| u64::from_be_bytes(*base) == stored.first.0)
+        }
+    }
+}
+
+/// Picks what is wanted. What lies in files must be in place.
+pub(crate) fn select(formats: &Formats, parts: &[Part], wanted: Selection) -> Result<Pieces, FormatError> {
     let mut picked = Picked { pieces: Vec::new(), bytes: 0, wanted };
-    let mut rest = chunks;
-    while let Some(chunk) = rest.first() {
-        let taken = if chunk.format == TAG {
-            rest = &rest[1..];
-            picked.own(chunk)
-        } else {
-            let foreign = rest.iter().take_while(|chunk| chunk.format != TAG).count();
-            let (run, after) = rest.split_at(foreign);
-            rest = after;
-            picked.foreign(formats, run)?
+    let mut rest = parts;
+    while let Some((part, after)) = rest.split_first() {
+        rest = after;
+        let taken = match part {
+            Part::Stored(stored) => picked.stored(stored),
+            Part::Chunk(chunk) if chunk.format == TAG => picked.own(chunk),
+            Part::Chunk(chunk) => {
+                let foreign = after.iter().map_while(foreign_chunk);
+                let run: Vec<&Chunk> = std::iter::once(chunk).chain(foreign).collect();
+                rest = &after[run.len() - 1..];
+                picked.foreign(formats, &run)?
+            }
         };
         if taken.is_break() {
             break;
@@ -47,15 +60,31 @@ pub(crate) fn select(formats: &Formats, chunks: &[Chunk], wanted: Selection) -> 
 }
 
 struct Picked {
-    pieces: Vec<Bytes>,
+    pieces: Vec<Piece>,
     bytes: usize,
     wanted: Selection,
 }
 
+fn foreign_chunk(part: &Part) -> Option<&Chunk> {
+    match part {
+        Part::Chunk(chunk) if chunk.format != TAG => Some(chunk),
+        _ => None,
+    }
+}
+
 impl Picked {
-    fn push(&mut self, piece: Bytes) {
-        self.bytes += piece.len();
-        self.pieces.push(piece);
+    fn push(&mut self, bytes: Bytes) {
+        self.bytes += bytes.len();
+        self.pieces.push(Piece::Bytes(bytes));
+    }
+
+    fn stored(&mut self, stored: &StoredChunk) -> ControlFlow<()> {
+        if !self.fits(stored.range.bytes()) {
+            return ControlFlow::Break(());
+        }
+        self.bytes += stored.range.bytes();
+        self.pieces.push(Piece::File(stored.range.clone()));
+        ControlFlow::Continue(())
     }
 
     /// Whether `bytes` more may be taken.
@@ -94,7 +123,7 @@ impl Picked {
     }
 
     /// Converts a run of chunks that other tongues wrote.
-    fn foreign(&mut self, formats: &Formats, run: &[Chunk]) -> Result<ControlFlow<()>, FormatError> {
+    fn foreign(&mut self, formats: &Formats, run: &[&Chunk]) -> Result<ControlFlow<()>, FormatError> {
         let room = self.wanted.bytes_max.saturating_sub(self.bytes);
         let from = self.wanted.from;
         let mut messages: Vec<(Offset, Message)> = Vec::new();

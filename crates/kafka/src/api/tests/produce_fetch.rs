@@ -20,12 +20,11 @@ fn fetched(reply: &super::rig::Reply) -> (i16, i64, Vec<(i64, usize)>) {
     let response: fetch::FetchResponse<'_> = reply.read();
     let partition = &response.topics[0].partitions[0];
     let mut batches = Vec::new();
-    for piece in &partition.records.as_ref().unwrap().0 {
-        assert!(walk(piece, |_, header| {
-            batches.push((header.base, header.bytes));
-            true
-        }));
-    }
+    let records = partition.records.as_ref().unwrap().bytes();
+    assert!(walk(&records, |_, header| {
+        batches.push((header.base, header.bytes));
+        true
+    }));
     (partition.error_code, partition.high_watermark, batches)
 }
 
@@ -61,7 +60,7 @@ fn what_was_produced_comes_back_byte_for_byte_in_old_and_new_versions() {
         let reply = rig.ask(client, &fetch::ROW, version, &request);
         let response: fetch::FetchResponse<'_> = reply.read();
         assert_eq!((response.error_code, response.session_id), (0, 0));
-        let records = response.topics[0].partitions[0].records.clone().unwrap().0.concat();
+        let records = response.topics[0].partitions[0].records.as_ref().unwrap().bytes();
         let mut wanted = batch.clone();
         wanted[..8].copy_from_slice(&5i64.to_be_bytes());
         wanted[12..16].copy_from_slice(&[0; 4]);

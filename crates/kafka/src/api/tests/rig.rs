@@ -160,11 +160,7 @@ impl Rig {
         let client = &mut self.clients[client];
         let mut cx = Cx { broker: &mut self.broker, now: self.now, out: &mut client.out };
         let consumed = client.session.handle(input, &mut cx);
-        for piece in client.out.pieces() {
-            client.received.extend_from_slice(piece);
-        }
-        let queued = client.out.queued_bytes();
-        client.out.sent(queued);
+        client.received.extend_from_slice(&client.out.take_all());
         consumed
     }
 

@@ -37,7 +37,7 @@ fn stored(rig: &mut Rig, client: usize, topic: &'static str, offset: i64) -> Bat
     let request = fetch::FetchRequest { topics, ..Default::default() };
     let reply = rig.ask(client, &fetch::ROW, 11, &request);
     let response: fetch::FetchResponse<'_> = reply.read();
-    BatchHeader::read(&response.topics[0].partitions[0].records.as_ref().unwrap().0[0]).unwrap()
+    BatchHeader::read(&response.topics[0].partitions[0].records.as_ref().unwrap().bytes()).unwrap()
 }
 
 /// A batch whose first record was made at `first_time`, the others a millisecond later each.

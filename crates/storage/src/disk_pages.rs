@@ -1,0 +1,108 @@
+//! Which pages of a file are in memory (mincore(2)): asked before a range of it is sent to a socket by the thread that
+//! must not wait. Only Linux is asked; elsewhere the answer is always "not known", and ranges are read by the pool.
+//!
+//! It reads no byte of the file. Used by the real disk only.
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::Pages;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::Pages;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::ptr::NonNull;
+    use std::sync::OnceLock;
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+    /// No page of the systems we run on is smaller.
+    const PAGE_BYTES_MIN: usize = 4096;
+    /// Pages asked about in one call.
+    const PAGES_MAX: usize = 512;
+
+    /// A file's pages, mapped so that the kernel can be asked about them. The mapping is made when it is first asked
+    /// for, and is never read through: it costs an address, no memory.
+    #[derive(Default)]
+    pub(crate) struct Pages {
+        mapping: OnceLock<Option<Mapping>>,
+    }
+
+    struct Mapping {
+        address: NonNull<u8>,
+        bytes: usize,
+    }
+
+    // SAFETY: the address is only handed to system calls that may be made from any thread, and nobody reads or writes
+    // the memory behind it.
+    unsafe impl Send for Mapping {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapping {}
+
+    impl Pages {
+        /// Whether every page that `at..at + bytes` touches is in memory and up to date.
+        pub(crate) fn are_resident(&self, file: &File, at: u64, bytes: usize) -> bool {
+            let mapping = self.mapping.get_or_init(|| Mapping::of(file));
+            let Some(mapping) = mapping else { return false };
+            let Ok(at) = usize::try_from(at) else { return false };
+            let Some(end) = at.checked_add(bytes) else { return false };
+            end <= mapping.bytes && mapping.are_resident(at / PAGE_BYTES_MIN * PAGE_BYTES_MIN, end)
+        }
+    }
+
+    impl Mapping {
+        fn of(file: &File) -> Option<Mapping> {
+            let bytes = usize::try_from(file.metadata().ok()?.len()).ok().filter(|bytes| *bytes > 0)?;
+            // SAFETY: a new mapping, at an address of the kernel's choice; no reference to it is ever made, so it does
+            // not matter that the file changes or shrinks under it.
+            let address =
+                unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.ok()?;
+            Some(Mapping { address: NonNull::new(address.cast())?, bytes })
+        }
+
+        fn are_resident(&self, from: usize, end: usize) -> bool {
+            let mut answers = [0_u8; PAGES_MAX];
+            let mut from = from;
+            while from < end {
+                let bytes = (end - from).min(PAGES_MAX * PAGE_BYTES_MIN);
+                let pages = bytes.div_ceil(PAGE_BYTES_MIN);
+                // SAFETY: `from + bytes ≤ end ≤ self.bytes`, so the range lies within our mapping; `answers` has room
+                // for a byte a page, since no page is smaller than PAGE_BYTES_MIN.
+                let asked = unsafe {
+                    libc::mincore(self.address.as_ptr().add(from).cast(), bytes, answers.as_mut_ptr().cast())
+                };
+                let here = answers.get(..pages).unwrap_or_default();
+                // Where pages are larger, fewer bytes were written, and what was not says "not in memory".
+                if asked != 0 || here.iter().any(|page| page & 1 == 0) {
+                    return false;
+                }
+                from += bytes;
+                answers = [0; PAGES_MAX];
+            }
+            true
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is ours, whole, and nobody uses its address any more.
+            let _ = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::fs::File;
+
+    /// Nobody can say.
+    #[derive(Default)]
+    pub(crate) struct Pages;
+
+    impl Pages {
+        /// Never known here.
+        pub(crate) fn are_resident(&self, _file: &File, _at: u64, _bytes: usize) -> bool {
+            false
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Reading to send on: large extents stay in their files, as ranges that go to a socket uncopied; the rest is read into
+//! memory as ever. Nothing here waits for the disk.
+//!
+//! An extent stays in its file if it is wanted whole, of the format asked for, and trusted: written by this process, or
+//! found right since its file was opened. Whether its pages are in memory is not decided here but when it is sent: only
+//! its first bytes are looked at, so that what is cold is read ahead by a job (and checked by it) before it is sent.
+
+use std::sync::Arc;
+
+use model::{FormatTag, LogId, Offset};
+
+use crate::bring::Brought;
+use crate::engine::Storage;
+use crate::index::{Extent, Run};
+use crate::reading::Look;
+use crate::reads::{Source, WindowReader, chunk, wanted};
+use crate::segment::open::{OpenSegment, blocks_for};
+use crate::segment::{EXTENT_HEADER_BYTES, ExtentHeader};
+use crate::trust::SEND_BYTES_MIN;
+use crate::{DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, read::HEAD_BYTES};
+
+/// Extents before the wanted one that are passed over one by one; beyond, a whole block is read.
+const PASSED_OVER_MAX: usize = 4;
+
+/// What there is to send.
+enum Found {
+    Parts(Vec<Part>),
+    Wait(ReadId),
+    /// Nothing that could stay in its file: read as ever.
+    Nothing,
+}
+
+impl Storage {
+    /// As [`Storage::read`], for who sends the units on as they are: large extents of `format` stay in their files.
+    ///
+    /// # Errors
+    /// Those of [`Storage::read`].
+    pub fn read_to_send(&mut self, request: &ReadRequest, format: FormatTag) -> Result<Parts, StorageError> {
+        let parts = match self.find_parts(request, format)? {
+            Found::Parts(parts) => parts,
+            Found::Wait(id) => return Ok(Parts::Pending(id)),
+            Found::Nothing => match self.read(request)? {
+                Read::Ready(chunks) => chunks.into_iter().map(Part::Chunk).collect(),
+                Read::Pending(id) => return Ok(Parts::Pending(id)),
+            },
+        };
+        if let Some(last) = parts.last().map(Part::last) {
+            self.go_on_ahead(request, last);
+        }
+        Ok(Parts::Ready(parts))
+    }
+
+    fn find_parts(&mut self, request: &ReadRequest, format: FormatTag) -> Result<Found, StorageError> {
+        let held = |log: &&crate::index::Log| log.start <= request.from && request.from < log.end.min(request.until);
+        let Some(log) = self.index.get(request.log).filter(held) else { return Ok(Found::Nothing) };
+        match log.run_at(request.from) {
+            Some(run) => self.parts_of_run(run, request, format),
+            None => self.parts_of_window(request, format),
+        }
+    }
+
+    fn parts_of_window(&mut self, request: &ReadRequest, format: FormatTag) -> Result<Found, StorageError> {
+        let Some(log) = self.index.get(request.log) else { return Ok(Found::Nothing) };
+        let extents = log.window.range(log.window_at(request.from)..);
+        let mut parts = Vec::new();
+        let mut cold = None;
+        for extent in wanted(extents, request) {
+            let source = Source::Journal(extent.file);
+            let at = u64::from(extent.at);
+            let whole = extent.first >= request.from && extent.last() < request.until;
+            let file = self.writer.file(extent.file).filter(|file| file.handle.descriptor().is_some());
+            let stays = whole
+                && file.is_some()
+                && is_large(extent, format)
+                && extent.bytes as usize <= request.bytes_max
+                && self.trust.has(source, at)
+                && self.writer.is_written(extent.file, at);
+            let part = if let Some(file) = file.filter(|_| stays) {
+                stored(&file.handle, at, extent)
+            } else {
+                let mut reader = WindowReader { writer: &self.writer, tail: &self.tail, desk: &mut self.desk };
+                match reader.fetch(extent) {
+                    Ok(units) => units.map(|units| Part::Chunk(chunk(extent, units))),
+                    Err(error) if parts.is_empty() => return Err(error),
+                    Err(_) => break,
+                }
+            };
+            let Some(part) = part else {
+                cold = Some(extent.first);
+                break;
+            };
+            if extent.bytes as usize >= SEND_BYTES_MIN
+                && matches!(part, Part::Chunk(_))
+                && self.tail.get(extent.file, at, extent.bytes as usize).is_none()
+                && self.writer.is_written(extent.file, at)
+            {
+                self.trust.note(source, at);
+            }
+            parts.push(part);
+        }
+        match cold {
+            Some(from) if parts.is_empty() => Ok(self.wait_for(request.log, from)),
+            _ if parts.is_empty() => Ok(Found::Nothing),
+            _ => Ok(Found::Parts(parts)),
+        }
+    }
+
+    fn parts_of_run(&mut self, run: Run, request: &ReadRequest, format: FormatTag) -> Result<Found, StorageError> {
+        let segment = match self.segment(run.segment)? {
+            Look::Here(segment) => segment,
+            Look::Wait(id) => return Ok(Found::Wait(id)),
+        };
+        // A footer built again after damage may have made two runs one: what lies behind this run is not next.
+        let request = &ReadRequest { until: request.until.min(run.last.plus(1)), ..*request };
+        let Some(blocks) = segment.footer.run(request.log, run.first) else { return Ok(Found::Nothing) };
+        let Some((mut at, _)) = blocks_for(blocks, request.from, 0) else { return Ok(Found::Nothing) };
+        let (mut parts, mut total, mut passed_over) = (Vec::new(), 0, 0);
+        let mut cold = false;
+        let sends = segment.handle.descriptor().is_some();
+        while sends && at < blocks.end && passed_over <= PASSED_OVER_MAX {
+            let Some((extent, head)) = look(&segment, request.log, at) else {
+                cold = segment.handle.read_now(at, &mut [0]).is_ok_and(|read| read.is_none());
+                break;
+            };
+            let units_at = at + EXTENT_HEADER_BYTES as u64;
+            at += extent.whole_bytes();
+            if extent.last() < request.from {
+                passed_over += 1;
+                continue;
+            }
+            total += extent.bytes as usize;
+            let whole = extent.first >= request.from && extent.last() < request.until && total <= request.bytes_max;
+            let large = extent.bytes as usize >= SEND_BYTES_MIN && extent.format == format && !extent.lost;
+            if !(whole && large && self.trust.has(Source::Segment(run.segment), units_at)) {
+                break;
+            }
+            let Some(range) = FileRange::of(&segment.handle, units_at, extent.bytes as usize) else { break };
+            let (first, last, count) = (extent.first, extent.last(), extent.count);
+            parts.push(Part::Stored(StoredChunk { first, last, count, head, range }));
+        }
+        match parts.is_empty() {
+            true if cold => Ok(self.wait_for(request.log, request.from)),
+            true => Ok(Found::Nothing),
+            false => Ok(Found::Parts(parts)),
+        }
+    }
+
+    // A job brings in what is cold, unless one just has and it is gone again: then it is read into memory.
+    fn wait_for(&mut self, log: LogId, from: Offset) -> Found {
+        match self.bring_in(log, from) {
+            Brought::Waits(id) => Found::Wait(id),
+            Brought::Already => Found::Nothing,
+        }
+    }
+}
+
+impl Part {
+    /// Offset of the last message.
+    #[must_use]
+    pub fn last(&self) -> Offset {
+        match self {
+            Part::Chunk(chunk) => chunk.last,
+            Part::Stored(stored) => stored.last,
+        }
+    }
+}
+
+fn is_large(extent: &Extent, format: FormatTag) -> bool {
+    extent.bytes as usize >= SEND_BYTES_MIN && extent.format == format && !extent.lost
+}
+
+// The extent as a range of its file; `None` when its first bytes are not in memory.
+fn stored(file: &Arc<dyn DiskFile>, at: u64, extent: &Extent) -> Option<Part> {
+    let mut head = [0; HEAD_BYTES];
+    let range = FileRange::of(file, at, extent.bytes as usize)?;
+    // An error of the disk, too, is met again by who reads into memory, and told there.
+    file.read_now(at, &mut head).ok()?.filter(|got| *got == HEAD_BYTES)?;
+    let (first, last, count) = (extent.first, extent.last(), extent.count);
+    Some(Part::Stored(StoredChunk { first, last, count, head, range }))
+}
+
+// The header of the extent at `at` and its first bytes; `None` when they are not in memory, or damaged.
+fn look(segment: &OpenSegment, log: LogId, at: u64) -> Option<(ExtentHeader, [u8; HEAD_BYTES])> {
+    let mut bytes = [0; EXTENT_HEADER_BYTES + HEAD_BYTES];
+    let read = segment.handle.read_now(at, &mut bytes).ok()??;
+    let (header, head) = bytes.get(..read)?.split_at_checked(EXTENT_HEADER_BYTES)?;
+    let header = ExtentHeader::decode(&segment.generation, header).filter(|header| header.log == log)?;
+    let mut whole = [0; HEAD_BYTES];
+    whole.get_mut(..head.len())?.copy_from_slice(head);
+    Some((header, whole))
+}
