@@ -275,8 +275,8 @@ pub(crate) fn chunk(extent: &Extent, units: Bytes) -> Chunk {
     }
 }
 
-/// The extents a request asks for: the first whole, even when it is too large or reaches over the end asked for (storage
-/// cannot cut units); the others only as far as they fit.
+/// The extents a request asks for: the first whole, even when it is too large or reaches over the end asked for
+/// (storage cannot cut units); the others only as far as they fit.
 pub(crate) fn wanted<'e>(
     extents: impl Iterator<Item = &'e Extent>,
     request: &ReadRequest,

@@ -1,5 +1,5 @@
-//! Reading to send on: large extents stay in their files, are checked before they leave, keep their bytes while somebody
-//! holds them; and no read on the data thread waits for the disk.
+//! Reading to send on: large extents stay in their files, are checked before they leave, keep their bytes while
+//! somebody holds them; and no read on the data thread waits for the disk.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

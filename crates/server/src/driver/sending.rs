@@ -1,5 +1,5 @@
-//! From an outbox to a socket, without ever waiting: bytes gathered in one call, ranges of files by sendfile(2) as far as
-//! they are in memory. A range that is not must be read by a pool first.
+//! From an outbox to a socket, without ever waiting: bytes gathered in one call, ranges of files by sendfile(2) as far
+//! as they are in memory. A range that is not must be read by a pool first.
 //!
 //! It knows no connection: the caller decides how much is sent and when.
 

@@ -92,8 +92,8 @@ pub(crate) struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// Calls `visit` with each extent from `from` on, and its place, until it answers false; its units are checked. `Err` is the place
-    /// of damage, and everything before it was visited.
+    /// Calls `visit` with each extent from `from` on, and its place, until it answers false; its units are checked.
+    /// `Err` is the place of damage, and everything before it was visited.
     pub(crate) fn walk(
         &self,
         generation: &Generation,
