@@ -144,6 +144,13 @@ impl Broker {
         self.core.storage.stats()
     }
 
+    /// How much more slowly than it can the owner of the sockets should read: 0 not at all, 1000 hardly any more,
+    /// because storage cannot settle what is appended as fast as it comes.
+    #[must_use]
+    pub fn lag_permille(&self) -> u32 {
+        self.core.storage.lag_permille()
+    }
+
     /// Why storage takes no more, if so: replies held back must become errors.
     #[must_use]
     pub fn failure(&self) -> Option<&StorageError> {

@@ -92,6 +92,7 @@ impl From<&StorageError> for ErrorCode {
             // Retriable for clients: a full disk heals alone, a closed journal with the next start.
             StorageError::Closed(_)
             | StorageError::Full { .. }
+            | StorageError::Behind { .. }
             | StorageError::Damaged { .. }
             | StorageError::Disk { .. }
             | StorageError::Unusable(_) => ErrorCode::KAFKA_STORAGE_ERROR,

@@ -11,7 +11,7 @@ use crate::segment::copy::{Built, Copier, Step, Task};
 use crate::{Completed, Disk, StorageError};
 
 /// Bytes of a step.
-const STEP_BYTES: u64 = 8 << 20;
+const STEP_BYTES: u64 = 16 << 20;
 /// … or this part of a journal file, if that is less.
 const STEP_PART: u64 = 16;
 /// Runs that the index is told of in one slice.
@@ -51,7 +51,7 @@ pub(crate) struct Copying {
 
 impl Copying {
     pub(crate) fn begin(purpose: Purpose, task: Task, disk: Arc<dyn Disk>, began_at: u64) -> Copying {
-        let total = task.groups.iter().map(crate::segment::copy::Group::bytes).sum();
+        let total = task.bytes;
         let number_next = task.number + task.groups.len() as u64 + 1;
         let phase = Phase::Ready(Box::new(Copier::new(disk, task)));
         Copying { purpose, phase, total, done: 0, began_at, number_next, sources: Vec::new() }
@@ -81,6 +81,11 @@ impl Copying {
             Purpose::Merge { .. } => self.done <= grown.saturating_mul(haste),
         }
     }
+}
+
+// So much the window never exceeds.
+fn hard_max(max: usize) -> usize {
+    2 * max + 4
 }
 
 impl Storage {
@@ -244,6 +249,30 @@ impl Storage {
         self.settler.merges += 1;
         self.settler.merge_due = true;
         false
+    }
+
+    /// How far the window has outgrown its bounds because settling does not keep up: 0 while it has not, 1000 when
+    /// appends are refused. In between, whoever hands in appends should do so the more slowly the greater it is.
+    #[must_use]
+    pub fn lag_permille(&self) -> u32 {
+        let part = |is: usize, max: usize| {
+            let (soft, hard) = (max + max / 2 + 1, hard_max(max));
+            (is.saturating_sub(soft) * 1000 / (hard - soft)).min(1000) as u32
+        };
+        let files = part(self.writer.files().len(), self.options.journal_files_max);
+        files.max(part(self.index.extents(), self.options.extents_max))
+    }
+
+    /// Whether an append may be taken.
+    ///
+    /// # Errors
+    /// [`StorageError::Behind`].
+    pub(crate) fn check_lag(&self) -> Result<(), StorageError> {
+        if self.lag_permille() < 1000 {
+            return Ok(());
+        }
+        let (files, files_max) = (self.writer.files().len(), hard_max(self.options.journal_files_max));
+        Err(StorageError::Behind { files, files_max })
     }
 
     /// Whether background work waits for a moment in which nothing is written: then [`Storage::tick`] should be called

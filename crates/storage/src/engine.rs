@@ -114,8 +114,8 @@ impl Storage {
     /// [`Storage::read`] at once; who may see it when is the caller's business, by [`Storage::progress`].
     ///
     /// # Errors
-    /// [`StorageError::Full`] (nothing was taken; later commits may succeed), [`StorageError::TooLarge`],
-    /// [`StorageError::Closed`], [`StorageError::OutOfRange`] when an append lies before its log's end.
+    /// [`StorageError::Full`] or [`StorageError::Behind`] (nothing was taken; later commits may succeed),
+    /// [`StorageError::TooLarge`], [`StorageError::Closed`], [`StorageError::OutOfRange`] when an append lies before its log's end.
     pub fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -129,6 +129,7 @@ impl Storage {
             self.check(append)?;
         }
         if !batch.appends.is_empty() && !batch.uses_reserve {
+            self.check_lag()?;
             self.space.check(&*self.disk, self.writer.written_bytes)?;
         }
         let file_bytes = self.options.journal_file_bytes;

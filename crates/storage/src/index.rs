@@ -1,7 +1,7 @@
 //! What is held of each log: its range, the extents of it that lie in the journal's window, and its runs in segments.
 //! All of it in memory, under 1 KiB a log at rest. Knows nothing of files beyond their numbers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use model::{FormatTag, LogId, Offset, Wall};
@@ -34,6 +34,9 @@ impl Hasher for IdHasher {
 
 /// A map by ids of ours.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// A set of ids of ours.
+pub(crate) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 
 /// Units of one log in a journal file. 48 bytes: a million of them are in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -132,6 +132,14 @@ pub enum StorageError {
         /// The offset after the last one.
         end: Offset,
     },
+    /// Settling is so far behind that the window must not grow further. Heals alone.
+    #[error("the disk is too slow: {files} journal files wait to be settled, at most {files_max} may")]
+    Behind {
+        /// Journal files in the window.
+        files: usize,
+        /// The limit.
+        files_max: usize,
+    },
     /// One batch larger than a journal file can hold.
     #[error("a batch of {bytes} bytes exceeds the limit of {bytes_max}")]
     TooLarge {

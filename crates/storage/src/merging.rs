@@ -39,6 +39,7 @@ pub(crate) struct MergePlan {
     tier: u8,
     chunk: usize,
     groups: Vec<Group>,
+    bytes: u64,
 }
 
 // What to merge, and the tier it then has: the mostly dead first, then packs, then the segments of one log.
@@ -126,6 +127,7 @@ impl Storage {
                         joins = false;
                         continue;
                     };
+                    plan.bytes += run.bytes;
                     match plan.groups.last_mut().filter(|_| joins) {
                         Some(Group { source: Source::Runs(runs), .. }) => runs.push((*file, *run)),
                         _ => {
@@ -144,7 +146,7 @@ impl Storage {
         let Some(plan) = self.settler.merge_plan.take() else { return };
         let sources = plan.files.into_keys().collect();
         let (number, own_bytes) = (self.settler.file_next, self.own_bytes());
-        let task = Task { groups: plan.groups, files: Vec::new(), number, own_bytes };
+        let task = Task { groups: plan.groups, bytes: plan.bytes, files: Vec::new(), number, own_bytes };
         let purpose = Purpose::Merge { tier: plan.tier };
         let merging = Copying::begin(purpose, task, Arc::clone(&self.disk), self.writer.written_bytes);
         self.settler.merging = Some(merging.with_sources(sources));

@@ -7,7 +7,7 @@
 //! Nothing here takes long: plans are made in slices of the index, copies are steps of a job (`copying`), the
 //! checkpoint is drawn up in slices (`checkpointing`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{LogId, Offset};
@@ -15,6 +15,7 @@ use model::{LogId, Offset};
 use crate::checkpointing::Checkpointing;
 use crate::copying::{Copying, Purpose};
 use crate::engine::Storage;
+use crate::index::IdSet;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::merging::MergePlan;
 use crate::removing::Removing;
@@ -77,8 +78,9 @@ pub(crate) struct SettlePlan {
     /// Numbers of the files whose logs are gone through, and how far.
     lists: Vec<u32>,
     at: usize,
-    seen: HashSet<LogId>,
+    seen: IdSet<LogId>,
     groups: Vec<Group>,
+    bytes: u64,
 }
 
 impl Settler {
@@ -178,8 +180,8 @@ impl Storage {
         }
         let Some(file) = take.checked_sub(1).and_then(|last| files.get(last)).map(|file| file.number) else { return };
         let lists = self.index.touched_files(file);
-        let (seen, groups) = (HashSet::new(), Vec::new());
-        self.settler.settle_plan = Some(SettlePlan { file, files: take, lists, at: 0, seen, groups });
+        let (seen, groups) = (IdSet::default(), Vec::new());
+        self.settler.settle_plan = Some(SettlePlan { file, files: take, lists, at: 0, seen, groups, bytes: 0 });
     }
 
     // Plans a slice. Answers whether there is more.
@@ -205,7 +207,9 @@ impl Storage {
                     // No run crosses from one segment of the log into the next.
                     let end = log.shape.next_after(first).unwrap_or(Offset(u64::MAX));
                     let found = std::iter::from_fn(|| left.next_if(|extent| extent.first < end)).collect();
-                    plan.groups.push(Group { log: *id, start: log.start, source: Source::Window(found) });
+                    let group = Group { log: *id, start: log.start, source: Source::Window(found) };
+                    plan.bytes += group.bytes();
+                    plan.groups.push(group);
                 }
             }
             plan.lists.pop();
@@ -213,7 +217,8 @@ impl Storage {
         }
         let Some(plan) = self.settler.settle_plan.take() else { return false };
         let files: Vec<_> = self.writer.files().iter().take_while(|file| file.number <= plan.file).cloned().collect();
-        let task = Task { groups: plan.groups, files, number: self.settler.file_next, own_bytes: self.own_bytes() };
+        let (number, own_bytes) = (self.settler.file_next, self.own_bytes());
+        let task = Task { groups: plan.groups, bytes: plan.bytes, files, number, own_bytes };
         let span = plan.files as u64 * self.options.journal_file_bytes / 4 * 3; // done before as much is written again
         let purpose = Purpose::Settle { file: plan.file, span };
         self.settler.settling = Some(Copying::begin(purpose, task, Arc::clone(&self.disk), self.writer.written_bytes));

@@ -98,6 +98,8 @@ pub struct Driver {
     accepting: Vec<usize>,
     /// Work is left for another turn.
     more: bool,
+    /// Storage lags behind: nothing is read before this moment.
+    read_again: Option<Mono>,
     /// When it was last said that no descriptors are left.
     exhausted: Option<Mono>,
     /// The server stops: connections end at this moment at the latest.
@@ -145,6 +147,7 @@ impl Driver {
             accept_again: None,
             accepting,
             more: true,
+            read_again: None,
             exhausted: None,
             stop_at: None,
         })
@@ -183,11 +186,13 @@ impl Driver {
 
     /// How long the next poll may wait: for ever, unless somebody has a deadline.
     fn wait(&self) -> Option<Duration> {
-        if self.more || !self.lists.read.is_empty() || !self.lists.write.is_empty() {
+        let reads = !self.lists.read.is_empty() && self.read_again.is_none();
+        if self.more || reads || !self.lists.write.is_empty() {
             return Some(Duration::ZERO);
         }
         let stop = self.stop_at.map(|at| if self.connections.len() == 0 { at.plus(STOP_SYNC) } else { at });
-        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop];
+        let again = self.read_again.filter(|_| !self.lists.read.is_empty());
+        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop, again];
         let first = deadlines.into_iter().flatten().min()?;
         Some(first.since(self.clock.now().mono))
     }

@@ -25,6 +25,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// That no descriptors are left is said again after so long.
 const SAY_EXHAUSTED_AGAIN: Duration = Duration::from_secs(60);
 
+/// While storage lags behind, sockets are read once in this time …
+const LAG_PAUSE: Duration = Duration::from_millis(5);
+
+/// … and not more than this, less the greater the lag is.
+const LAG_READ_BYTES: u64 = 512 << 10;
+
 /// A peer that neither reads our last words nor hangs up is cut off after so long.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -159,7 +165,10 @@ impl Driver {
     }
 
     fn read_listed(&mut self) {
-        for id in std::mem::take(&mut self.lists.read) {
+        let Some(mut room) = self.room_to_read() else { return };
+        let mut listed = std::mem::take(&mut self.lists.read).into_iter();
+        while room > 0 {
+            let Some(id) = listed.next() else { break };
             let Some(connection) = self.connections.get(id) else { continue };
             connection.listed.read = false;
             let mut received = 0;
@@ -172,11 +181,30 @@ impl Driver {
             };
             let read = connection.read(&mut with);
             self.counters.received(connection.door, received);
+            room = room.saturating_sub(received);
             match read {
                 Ok(()) => self.after(id),
                 Err(_) => self.remove(id),
             }
         }
+        // Those who had no turn come first in the next.
+        let later = std::mem::take(&mut self.lists.read);
+        self.lists.read = listed.chain(later).collect();
+    }
+
+    /// How many bytes may be read in this turn; `None`: nothing yet. While storage lags behind, everybody is read more
+    /// slowly: also consumers, but what they send is little.
+    fn room_to_read(&mut self) -> Option<u64> {
+        let lag = u64::from(self.broker.lag_permille());
+        if lag == 0 {
+            self.read_again = None;
+            return Some(u64::MAX);
+        }
+        if self.read_again.is_some_and(|at| at > self.now.mono) {
+            return None;
+        }
+        self.read_again = Some(self.now.mono.plus(LAG_PAUSE));
+        Some(LAG_READ_BYTES * 1000u64.saturating_sub(lag) / 1000 + 1)
     }
 
     fn fire_deadlines(&mut self) {

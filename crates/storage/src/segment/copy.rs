@@ -61,6 +61,8 @@ impl Group {
 /// What is to be done.
 pub(crate) struct Task {
     pub(crate) groups: Vec<Group>,
+    /// Bytes of all groups, about.
+    pub(crate) bytes: u64,
     /// The journal files that the groups' extents lie in.
     pub(crate) files: Vec<Arc<JournalFile>>,
     /// Numbers of new files from here on; as many are free as there are groups, and one.
