@@ -115,7 +115,8 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError::Full`] or [`StorageError::Behind`] (nothing was taken; later commits may succeed),
-    /// [`StorageError::TooLarge`], [`StorageError::Closed`], [`StorageError::OutOfRange`] when an append lies before its log's end.
+    /// [`StorageError::TooLarge`], [`StorageError::Closed`], [`StorageError::OutOfRange`] when an append lies before
+    /// its log's end.
     pub fn commit(&mut self, batch: &Batch<'_>, policy: SyncPolicy) -> Result<Lsn, StorageError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
