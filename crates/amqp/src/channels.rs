@@ -17,6 +17,11 @@ impl Channels {
         self.sorted.get_mut(at).map(Box::as_mut)
     }
 
+    /// The number of the first for which `wanted` holds.
+    pub fn find_where(&self, wanted: impl Fn(&Channel) -> bool) -> Option<u16> {
+        self.sorted.iter().find(|channel| wanted(channel)).map(|channel| channel.number)
+    }
+
     /// Adds one; the number must be free.
     pub fn insert(&mut self, channel: Channel) {
         if let Err(at) = self.find(channel.number) {

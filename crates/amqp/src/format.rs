@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
-use model::{Facts, Format, FormatError, FormatTag, Header, HeaderValue, Message, Name, Offset, UnitAt, Wall};
+use model::{
+    DeadLetters, Facts, Format, FormatError, FormatTag, Header, HeaderValue, Marks, Message, Name, Offset, UnitAt, Wall,
+};
 
 use crate::unit::{TAG, Unit, UnitBuilder};
 use crate::wire::props::{Props, PropsWriter};
@@ -61,6 +63,22 @@ impl Format for AmqpFormat {
         Ok(())
     }
 
+    fn marks(&self, unit: &Bytes) -> Result<Marks, FormatError> {
+        let (unit, _) = Unit::first(unit)?;
+        let props = unit.properties()?;
+        Ok(Marks {
+            persistent: unit.persistent,
+            priority: props.priority.unwrap_or(0),
+            time_to_live_ms: time_to_live(&props),
+            published: unit.published,
+            body_bytes: u32::try_from(unit.body.len()).unwrap_or(u32::MAX),
+        })
+    }
+
+    fn dead_letters(&self) -> Option<&dyn DeadLetters> {
+        Some(self)
+    }
+
     fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError> {
         let mut builder = UnitBuilder::default();
         for (_, message) in messages {
@@ -102,8 +120,12 @@ fn text(bytes: Option<&[u8]>) -> Option<String> {
     bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// How long the message lives in each queue, in milliseconds.
+pub fn time_to_live(props: &Props<'_>) -> Option<u64> {
+    props.expiration.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
+}
+
 fn facts(props: &Props<'_>) -> Facts {
-    let time_to_live = props.expiration.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     Facts {
         message_id: text(props.message_id),
         correlation_id: text(props.correlation_id),
@@ -114,7 +136,7 @@ fn facts(props: &Props<'_>) -> Facts {
         tag: None,
         priority: props.priority,
         deliver_at: None,
-        time_to_live_ms: time_to_live,
+        time_to_live_ms: time_to_live(props),
         durable: props.delivery_mode.map(|mode| mode == 2),
         user_id: text(props.user_id),
         app_id: text(props.app_id),

@@ -12,6 +12,7 @@ pub mod channel;
 pub mod channels;
 pub mod config;
 pub mod conn;
+mod deaths;
 pub mod errors;
 pub mod format;
 pub mod fuzz;

@@ -1,7 +1,7 @@
 //! What frames mean on an open connection: which channel, which life it is in, who handles them.
 
 use broker::Cx;
-use broker::queue::ConsumerId;
+use broker::queue::{ConsumerId, DeliveryKey};
 use model::ByteReader;
 
 use crate::api::{self, basic::publish};
@@ -172,6 +172,18 @@ impl AmqpSession {
         call.conn.release(call.ch, call.cx.broker);
         call.ch.life = Life::Closing;
         put_close(call.ch.held.sink(call.cx.out), number, refusal);
+    }
+
+    /// A delivery is not acknowledged in the time that its queue gives: its channel is closed, and gives it back.
+    pub(crate) fn settle_late(&mut self, key: DeliveryKey, ms: u64, cx: &mut Cx<'_>) {
+        // Acknowledged in this very turn is acknowledged.
+        self.conn.settles.flush(self.conn.peer.session, &self.conn.consumers, cx.broker);
+        let Some(number) = self.channels.find_where(|channel| channel.unacked.has(key)) else { return };
+        let text = format!(
+            "delivery acknowledgement on channel {number} timed out. Timeout value used: {ms} ms. This timeout value \
+             can be configured, see consumers doc guide to learn more"
+        );
+        self.close_channel(number, &Refusal::precondition(text), cx);
     }
 
     /// A consumer's queue is gone.

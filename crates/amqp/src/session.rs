@@ -365,6 +365,7 @@ impl AmqpSession {
                 }
             }
             Event::GetReady(id) => self.get_ready(id, cx),
+            Event::SettleLate(key, ms) => self.settle_late(key, ms, cx),
             Event::ConsumerCancelled(consumer) => self.consumer_cancelled(consumer, cx),
             _ => {}
         }

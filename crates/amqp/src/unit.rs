@@ -3,7 +3,8 @@
 //! | bytes | field |
 //! |---|---|
 //! | 4 | length of all that follows |
-//! | 1 | flags: bit 0 = persistent; bits 6–7 = layout, 0; the others 0 |
+//! | 1 | flags: bit 0 = persistent; bit 1 = a dead letter; bits 6–7 = layout, 0; the others 0 |
+//! | 0 or 1 | of a dead letter: how many entries of its header x-death, from the front, the broker wrote since it was published |
 //! | 8 | when it was published, wall milliseconds, signed |
 //! | 1 + n | exchange it was published to; empty for the default exchange |
 //! | 1 + n | routing key |
@@ -22,12 +23,15 @@ use crate::wire::table::seconds;
 pub const TAG: FormatTag = FormatTag(2);
 
 const PERSISTENT: u8 = 1;
+const DEAD: u8 = 2;
 
 /// A stored message, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
     /// Asked to survive a restart.
     pub persistent: bool,
+    /// How many of the deaths in its headers, from the front, are the broker's own word.
+    pub deaths: u8,
     /// When it was published.
     pub published: Wall,
     /// The exchange.
@@ -46,7 +50,7 @@ const MALFORMED: FormatError = FormatError::Malformed("not an AMQP unit");
 impl<'a> Unit<'a> {
     /// No properties, no body.
     pub const EMPTY: Unit<'static> =
-        Unit { persistent: false, published: Wall(0), exchange: "", key: "", props: &[0, 0], body: &[] };
+        Unit { persistent: false, deaths: 0, published: Wall(0), exchange: "", key: "", props: &[0, 0], body: &[] };
 
     /// Reads the first unit of `bytes`; answers its whole length too.
     ///
@@ -62,9 +66,10 @@ impl<'a> Unit<'a> {
         let length = reader.u32().ok()? as usize;
         let mut fields = ByteReader::new(reader.take(length).ok()?);
         let flags = fields.u8().ok()?;
-        if flags & !PERSISTENT != 0 {
+        if flags & !(PERSISTENT | DEAD) != 0 {
             return None;
         }
+        let deaths = if flags & DEAD != 0 { fields.u8().ok()? } else { 0 };
         let published = Wall(fields.i64().ok()?);
         let count = fields.u8().ok()?;
         let exchange = fields.text(count.into()).ok()?;
@@ -73,7 +78,7 @@ impl<'a> Unit<'a> {
         let count = fields.u32().ok()? as usize;
         let props = fields.take(count).ok()?;
         let body = fields.rest();
-        Some(Unit { persistent: flags & PERSISTENT != 0, published, exchange, key, props, body })
+        Some(Unit { persistent: flags & PERSISTENT != 0, deaths, published, exchange, key, props, body })
     }
 
     /// The length of the first unit of `bytes`, without reading it.
@@ -131,13 +136,22 @@ impl UnitBuilder {
         self.bytes.extend_from_slice(piece);
     }
 
+    /// It is a dead letter: so many of the deaths in its headers, from the front, are the broker's own word.
+    pub fn deaths(&mut self, count: u8) {
+        if let Some(flags) = self.bytes.get_mut(4) {
+            *flags |= DEAD;
+            self.bytes.insert(5, count);
+        }
+    }
+
     /// Fills in what is known at the end.
     pub fn finish(&mut self, persistent: bool, published: Wall) {
         let length = (self.bytes.len() - 4) as u32;
-        if let Some(head) = self.bytes.first_chunk_mut::<EXCHANGE_AT>() {
+        if let Some(head) = self.bytes.first_chunk_mut::<{ EXCHANGE_AT + 1 }>() {
             head[..4].copy_from_slice(&length.to_be_bytes());
-            head[4] = u8::from(persistent);
-            head[5..].copy_from_slice(&published.0.to_be_bytes());
+            head[4] = head[4] & DEAD | u8::from(persistent);
+            let time_at = 5 + usize::from(head[4] & DEAD != 0);
+            head[time_at..time_at + 8].copy_from_slice(&published.0.to_be_bytes());
         }
     }
 

@@ -116,11 +116,11 @@ fn reserved_and_unknown_things_are_refused() {
 }
 
 #[test]
-fn arguments_without_effect_yet_close_the_channel() {
+fn a_bad_argument_closes_the_channel_and_an_unknown_one_is_ignored() {
     let mut world = World::new();
     let at = world.client();
-    let ttl = declare_with(1, "q", 0, b"\x0dx-message-ttlI\0\0\x03\xe8");
-    let text = "invalid arg 'x-message-ttl' for queue 'q' in vhost '/': not served yet";
+    let ttl = declare_with(1, "q", 0, b"\x0dx-message-ttlI\xff\xff\xff\xff");
+    let text = "invalid arg 'x-message-ttl' for queue 'q' in vhost '/': {value_negative,-1}";
     assert_eq!(refused(&mut world, at, &ttl), said(406, text));
     let unknown = declare_with(1, "q", 0, b"\x05x-fooI\0\0\x03\xe8\x0cx-queue-typeS\0\0\0\x07classic");
     assert_eq!(declared(&world.one(at, &unknown)).0, "q");

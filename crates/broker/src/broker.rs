@@ -15,6 +15,9 @@ use crate::{BrokerError, Event, Job, JobDone, SessionId, state};
 /// Snapshots committed in one turn: they can be long, and nobody waits for them.
 const SNAPSHOTS_PER_TURN: usize = 4;
 
+/// How often in one turn what a write made visible leads to more to write: dead letters of dead letters.
+const ROUNDS_PER_TURN: usize = 32;
+
 /// Settings of the core.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -66,6 +69,14 @@ impl Broker {
         // What queues have just handed out is recorded before it can reach a socket, so that after a crash it is known
         // to have been delivered.
         if self.queues.record(&mut self.core) {
+            self.flush();
+        }
+        for _ in 0..ROUNDS_PER_TURN {
+            if !self.queues.is_burying(now.mono) && !self.queues.has_buried() {
+                break;
+            }
+            self.queues.bury(&mut self.core);
+            self.queues.record(&mut self.core);
             self.flush();
         }
     }

@@ -1,7 +1,7 @@
 //! What the broker tells sessions later.
 
 use crate::group::{GroupError, Joined, Synced};
-use crate::queue::{ConsumerId, Delivery};
+use crate::queue::{ConsumerId, Delivery, DeliveryKey};
 use crate::routing::Mail;
 use crate::user::{LoginError, Principal};
 
@@ -32,6 +32,8 @@ pub enum Event {
     Mail(Mail),
     /// A `get` that had to wait for the disk can be asked again.
     GetReady(CallId),
+    /// The session holds this message for longer than its queue allows, in milliseconds: it should give it back.
+    SettleLate(DeliveryKey, u64),
     /// The consumer's queue is gone: no more deliveries.
     ConsumerCancelled(ConsumerId),
 }

@@ -140,28 +140,50 @@ impl Core {
                 continue;
             };
             let mut from = range.start;
-            while from < range.end {
-                let request = ReadRequest { log, from, until: range.end, bytes_max: READ_BYTES };
-                let chunks = match self.storage.read(&request) {
-                    Ok(Read::Ready(chunks)) => chunks,
-                    Ok(Read::Pending(_)) => {
-                        self.run_storage_jobs()?;
-                        continue;
-                    }
-                    Err(why @ StorageError::Damaged { .. }) => {
-                        tracing::error!(%why, %log, "part of the offsets topic is damaged: its rest is passed over");
-                        break;
-                    }
-                    Err(why) => return Err(why.into()),
-                };
-                let Some(last) = chunks.last().map(|chunk| chunk.last) else {
-                    break;
-                };
+            while let Some(chunks) = self.read_some(log, from, range.end)? {
                 self.tell_entries(&chunks, from, tell);
-                from = last.plus(1);
+                from = chunks.last().map_or(range.end, |chunk| chunk.last.plus(1));
             }
         }
         Ok(())
+    }
+
+    /// Reads what lies in `log` from `from` to `end`, waiting for the disk: only while opening.
+    pub(crate) fn read_log(
+        &mut self,
+        log: model::LogId,
+        mut from: Offset,
+        end: Offset,
+        tell: &mut dyn FnMut(&storage::Chunk),
+    ) -> Result<(), BrokerError> {
+        while let Some(chunks) = self.read_some(log, from, end)? {
+            chunks.iter().for_each(&mut *tell);
+            from = chunks.last().map_or(end, |chunk| chunk.last.plus(1));
+        }
+        Ok(())
+    }
+
+    /// The next of what lies in `log` between `from` and `end`, waited for. What is damaged ends it.
+    fn read_some(
+        &mut self,
+        log: model::LogId,
+        from: Offset,
+        end: Offset,
+    ) -> Result<Option<Vec<storage::Chunk>>, BrokerError> {
+        if from >= end {
+            return Ok(None);
+        }
+        loop {
+            match self.storage.read(&ReadRequest { log, from, until: end, bytes_max: READ_BYTES }) {
+                Ok(Read::Ready(chunks)) => return Ok(Some(chunks).filter(|chunks| !chunks.is_empty())),
+                Ok(Read::Pending(_)) => self.run_storage_jobs()?,
+                Err(why @ StorageError::Damaged { .. }) => {
+                    tracing::error!(%why, %log, "part of a log is damaged: its rest is passed over");
+                    return Ok(None);
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
     }
 
     fn tell_entries(&self, chunks: &[storage::Chunk], from: Offset, tell: &mut dyn FnMut(LedgerEntry)) {

@@ -9,6 +9,7 @@
 pub mod broker;
 mod catalog;
 mod core;
+mod dead_letter;
 pub mod error;
 pub mod event;
 mod events;
@@ -29,6 +30,7 @@ use crate as api; // the rig of the tests outside serves those inside too
 #[path = "../tests/shard/mod.rs"]
 mod shard;
 mod state;
+mod timer;
 pub mod tongue;
 pub mod topic;
 pub mod user;

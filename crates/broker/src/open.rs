@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::Command;
-use cluster::meta::QueueSource;
 use model::{Formats, LogId, Name, Now, Offset, TopicId};
 use storage::{Batch, Disk, Owner, Recovered, StateChange, Storage, StorageError, SyncPolicy};
 
@@ -120,7 +119,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
         core.topics.add(&tenant, info);
     }
     for queue in catalog.queues.values() {
-        if let QueueSource::Own { log } = queue.source {
+        for log in queue.source.own_logs() {
             core.partitions.add(LogId(log), end(LogId(log)), LogSettings::of_queue());
         }
     }

@@ -82,7 +82,7 @@ fn a_cancelled_consumers_waiting_deliveries_go_back_as_if_never_made() {
         let mut rig = Rig::new();
         rig.queue("q");
         rig.publish_all("q", &["a", "b"]);
-        let spec = ConsumeSpec { auto_settle, exclusive: false, credit: 9 };
+        let spec = ConsumeSpec { auto_settle, exclusive: false, credit: 9, priority: 0 };
         let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
         rig.broker.end_turn(rig.now); // the event waits in the broker
         rig.broker.cancel(consumer);
@@ -99,7 +99,7 @@ fn a_cancelled_consumers_waiting_deliveries_go_back_as_if_never_made() {
 fn what_a_consumer_need_not_settle_is_gone_once_it_was_sent() {
     let mut rig = Rig::new();
     rig.queue("q");
-    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 2 };
+    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 2, priority: 0 };
     let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
     rig.publish_all("q", &["a", "b", "c"]);
     assert_eq!(rig.seen(consumer), [first("a"), first("b")]);
@@ -169,7 +169,7 @@ fn a_message_taken_back_and_got_again_in_one_turn_must_be_settled() {
     let mut rig = Rig::new();
     rig.queue("q");
     rig.publish_all("q", &["a"]);
-    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 9 };
+    let spec = ConsumeSpec { auto_settle: true, exclusive: false, credit: 9, priority: 0 };
     let consumer = rig.broker.consume(ME, "/", "q", spec, ONE).unwrap();
     rig.broker.end_turn(rig.now);
     rig.broker.cancel(consumer);
@@ -298,7 +298,7 @@ fn a_purge_takes_what_is_ready_and_leaves_what_is_in_flight() {
 fn an_exclusive_consumer_stays_alone() {
     let mut rig = Rig::new();
     rig.queue("q");
-    let alone = ConsumeSpec { auto_settle: false, exclusive: true, credit: 1 };
+    let alone = ConsumeSpec { auto_settle: false, exclusive: true, credit: 1, priority: 0 };
     let consumer = rig.broker.consume(ME, "/", "q", alone, ONE).unwrap();
     let spec = ConsumeSpec { exclusive: false, ..alone };
     let refused = rig.broker.consume(SessionId(2), "/", "q", spec, ONE);

@@ -48,7 +48,8 @@ fn direct_routes_by_key_and_fanout_to_all_each_queue_once() {
     }
     rig.bind("d", "q1", "k");
     assert_eq!(rig.publish("d", "k", "a").unwrap().queues, 1);
-    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), Published { queues: 0, stored: false, lsn: Lsn(0) });
+    let none = Published { queues: 0, refused: 0, stored: false, lsn: Lsn(0) };
+    assert_eq!(rig.publish("d", "nobody", "b").unwrap(), none);
     assert_eq!(rig.publish("f", "whatever", "c").unwrap().queues, 2);
     assert_eq!(rig.publish("", "q2", "e").unwrap().queues, 1);
     assert_eq!(rig.publish("", "nosuch", "x").unwrap().queues, 0);
@@ -469,6 +470,7 @@ fn more_keys_and_headers_route_too_and_nobody_publishes_to_an_internal_exchange(
         unit: &unit,
         time: Wall(1),
         persistent: true,
+        marks: model::Marks::default(),
         policy: SyncPolicy::Sync,
     };
     let mut queues = |request: PublishRequest<'_>| rig.broker.publish(&request, rig.now).map(|told| told.queues);

@@ -113,7 +113,7 @@ impl Storm {
         match step {
             Step::Publish(count) => self.publish(count),
             Step::Consume { session, credit, auto_settle } => {
-                let spec = ConsumeSpec { auto_settle, exclusive: false, credit };
+                let spec = ConsumeSpec { auto_settle, exclusive: false, credit, priority: 0 };
                 let id = self.rig.broker.consume(SessionId(session), "/", "q", spec, ONE).unwrap();
                 self.consumers.push((id, session, auto_settle, credit));
             }

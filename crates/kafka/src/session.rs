@@ -94,7 +94,11 @@ impl KafkaSession {
             | Event::Login(call, _)
             | Event::GetReady(call) => *call,
             // Queues and users are not this tongue's.
-            Event::Deliver(..) | Event::ConsumerCancelled(_) | Event::UserStored(..) | Event::Mail(_) => return,
+            Event::Deliver(..)
+            | Event::ConsumerCancelled(_)
+            | Event::SettleLate(..)
+            | Event::UserStored(..)
+            | Event::Mail(_) => return,
         };
         if let Some((at, to, waiting)) = self.replies.take_waiting(call) {
             self.asker.buffer = self.replies.buffer();

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use crate::keyed::{self, Left, Sieve, VisitKeyed};
-use crate::{Message, Offset, Wall};
+use crate::{DeadLetters, Marks, Message, Offset, Wall};
 
 /// Names the format of stored units on disk. Fixed for ever once given (see FORMAT.md).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -113,6 +113,24 @@ pub trait Format: Send + Sync {
     ) -> Result<Option<Left>, FormatError> {
         keyed::weed(self, unit, base, sieve, out)
     }
+
+    /// What a queue must know of the one message in `unit`.
+    ///
+    /// # Errors
+    /// [`FormatError`] as for [`Format::open`].
+    fn marks(&self, unit: &bytes::Bytes) -> Result<Marks, FormatError> {
+        let mut marks = Marks::default();
+        self.open(unit, Offset::ZERO, &mut |_, message| {
+            marks = Marks::of(&message);
+            ControlFlow::Break(())
+        })?;
+        Ok(marks)
+    }
+
+    /// How deaths are kept in units of this format, if they can be.
+    fn dead_letters(&self) -> Option<&dyn DeadLetters> {
+        None
+    }
 }
 
 /// The formats of all tongues, by tag.
@@ -134,6 +152,12 @@ impl Formats {
         let place = &mut self.by_tag[at];
         assert!(place.is_none(), "format tag {at} is given twice");
         *place = Some(format);
+    }
+
+    /// The first format that can keep the deaths of a message: what dies in another one is built anew in it.
+    #[must_use]
+    pub fn for_dead_letters(&self) -> Option<(&dyn Format, &dyn DeadLetters)> {
+        self.by_tag.iter().flatten().find_map(|format| Some((&**format, format.dead_letters()?)))
     }
 
     /// The format of `tag`.

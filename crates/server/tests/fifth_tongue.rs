@@ -92,7 +92,16 @@ impl ToySession {
                 let (name, topic) = (Name::new(queue).unwrap(), Some(Name::new(topic).unwrap()));
                 let (durable, exclusive, auto_delete) = (true, false, false);
                 let arguments = Default::default();
-                let spec = QueueSpec { tenant, name, durable, exclusive, auto_delete, topic, arguments };
+                let spec = QueueSpec {
+                    tenant,
+                    name,
+                    durable,
+                    exclusive,
+                    auto_delete,
+                    topic,
+                    arguments,
+                    options: Default::default(),
+                };
                 self.held.push((broker.declare_queue(self.me, &spec, cx.now).unwrap().lsn, "shared"));
             }
             ["put", topic, text] => {

@@ -1,13 +1,13 @@
 //! Class queue.
 
 use broker::BrokerError;
-use broker::queue::{QueueInfo, QueueSpec};
+use broker::queue::{QueueInfo, QueueKind, QueueSpec};
 use broker::routing::{BindingSpec, Destination};
 use model::{ByteReader, Name};
 
 use super::bit;
 use super::exchange::{check_binding, default_exchange};
-use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments};
+use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments, type_of};
 use super::reply::{check_exists, is_reply_name};
 use crate::config::VHOST;
 use crate::conn::{Call, Done, name};
@@ -37,6 +37,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
         found.map_err(|error| Refusal::of(&error, "queue"))?
     } else {
+        let asked_empty = asked.is_empty();
         let queue = match &*asked {
             "" => name(&call.conn.unique_name("amq.gen-", call.cx.now, call.cx.broker))?,
             reserved if reserved.starts_with("amq.") => {
@@ -45,7 +46,8 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             }
             _ => asked,
         };
-        let QueueArguments { topic, all } = queue_arguments(&headers, &queue)?;
+        let QueueArguments { topic, options, all } = queue_arguments(&headers, &queue)?;
+        suits(options.kind, bits, asked_empty, &queue)?;
         let spec = QueueSpec {
             tenant: call.conn.tenant.clone(),
             name: queue,
@@ -54,6 +56,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             auto_delete: bit(bits, 3),
             topic,
             arguments: all,
+            options,
         };
         make(call, &spec)?
     };
@@ -66,6 +69,27 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         });
     }
     Ok(())
+}
+
+/// What each queue type wants of the other properties.
+fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
+    if kind == QueueKind::Plain {
+        return Ok(());
+    }
+    if is_unnamed {
+        let text = format!("Cannot declare a server-named queue for type {}", type_of(kind));
+        return Err(Refusal::precondition(text));
+    }
+    if kind == QueueKind::Stream {
+        return Err(Refusal::not_served("x-queue-type 'stream' is"));
+    }
+    let refused = [("non-durable", !bit(bits, 1)), ("exclusive-owner", bit(bits, 2)), ("auto-delete", bit(bits, 3))];
+    match refused.iter().find(|(_, is_asked)| *is_asked) {
+        None => Ok(()),
+        Some((what, _)) => {
+            Err(Refusal::precondition(format!("invalid property '{what}' for queue '{queue}' in vhost '{VHOST}'")))
+        }
+    }
 }
 
 /// Counts are 32 bits on the wire.

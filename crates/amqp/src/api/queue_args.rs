@@ -1,51 +1,182 @@
-//! Arguments of declarations: which are served, which are refused by name, which are ignored as RabbitMQ ignores them.
+//! Arguments of queue.declare: what each means to the core, which a queue type does not take, in whose words it is
+//! refused. What RabbitMQ ignores (any name it does not know) is ignored here too.
 
 use std::collections::BTreeMap;
 
+use broker::queue::{DeadLetterTo, Overflow, QueueKind, QueueOptions};
 use model::{Header, HeaderValue, Name};
 use serde_json::Value;
 
 use crate::config::VHOST;
-use crate::conn::{Done, name};
+use crate::conn::name;
 use crate::errors::Refusal;
 use crate::wire::table::type_name;
 
-/// Arguments that change what a queue does and are not served yet. Refused: ignoring them would lose or keep messages
-/// against their owner's will.
-const NOT_SERVED: [&str; 17] = [
-    "x-message-ttl",
-    "x-expires",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-overflow",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-dead-letter-strategy",
-    "x-max-priority",
-    "x-delivery-limit",
-    "x-max-age",
-    "x-stream-max-segment-size-bytes",
-    "x-stream-filter-size-bytes",
-    "x-initial-cluster-size",
-    "x-quorum-initial-group-size",
-    "x-queue-leader-locator",
-    "x-name-prefix",
-];
-
-/// Arguments that two declarations must agree on.
-const COMPARED: [&str; 2] = ["x-queue-type", "x-topic"];
+pub use super::equivalence::{arguments, equivalent};
 
 /// What the arguments of a queue ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct QueueArguments {
     /// Share this topic.
     pub topic: Option<Name>,
+    /// What they mean.
+    pub options: QueueOptions,
     /// All of them, to be kept.
     pub all: BTreeMap<String, Value>,
 }
 
-fn invalid(argument: &str, queue: &str, why: impl std::fmt::Display) -> Refusal {
-    Refusal::precondition(format!("invalid arg '{argument}' for queue '{queue}' in vhost '{VHOST}': {why}"))
+const CLASSIC: u8 = 1;
+const QUORUM: u8 = 2;
+const STREAM: u8 = 4;
+
+/// Which queue types take an argument. One that is not here is ignored.
+const TAKEN: [(&str, u8); 22] = [
+    ("x-queue-type", CLASSIC | QUORUM | STREAM),
+    ("x-topic", CLASSIC | QUORUM),
+    ("x-message-ttl", CLASSIC | QUORUM),
+    ("x-expires", CLASSIC | QUORUM),
+    ("x-max-length", CLASSIC | QUORUM),
+    ("x-max-length-bytes", CLASSIC | QUORUM | STREAM),
+    ("x-overflow", CLASSIC | QUORUM),
+    ("x-dead-letter-exchange", CLASSIC | QUORUM),
+    ("x-dead-letter-routing-key", CLASSIC | QUORUM),
+    ("x-dead-letter-strategy", QUORUM),
+    ("x-max-priority", CLASSIC),
+    ("x-single-active-consumer", CLASSIC | QUORUM),
+    ("x-queue-mode", CLASSIC),
+    ("x-queue-version", CLASSIC),
+    ("x-consumer-timeout", CLASSIC | QUORUM | STREAM),
+    ("x-delivery-limit", QUORUM),
+    ("x-quorum-initial-group-size", QUORUM),
+    ("x-initial-cluster-size", STREAM),
+    ("x-queue-leader-locator", QUORUM | STREAM),
+    ("x-max-age", STREAM),
+    ("x-stream-max-segment-size-bytes", STREAM),
+    ("x-stream-filter-size-bytes", STREAM),
+];
+
+/// The longest time that RabbitMQ takes, in milliseconds: ten years.
+const TIME_MS_MAX: i64 = 315_360_000_000;
+
+/// Deliveries of a message of a quorum queue beside its first, unless the queue says otherwise.
+const DELIVERY_LIMIT: u32 = 20;
+
+/// One argument of one queue.
+struct Argument<'a> {
+    name: &'a str,
+    value: &'a HeaderValue,
+    queue: &'a str,
+}
+
+impl<'a> Argument<'a> {
+    fn invalid(&self, why: impl std::fmt::Display) -> Refusal {
+        let Argument { name, queue, .. } = self;
+        Refusal::precondition(format!("invalid arg '{name}' for queue '{queue}' in vhost '{VHOST}': {why}"))
+    }
+
+    fn unacceptable(&self) -> Refusal {
+        self.invalid(format_args!("{{unacceptable_type,{}}}", type_name(self.value)))
+    }
+
+    fn text(&self) -> Result<&'a str, Refusal> {
+        match self.value {
+            HeaderValue::Text(text) => Ok(text),
+            _ => Err(self.unacceptable()),
+        }
+    }
+
+    fn int(&self) -> Result<i64, Refusal> {
+        match self.value {
+            HeaderValue::Int(number) => Ok(*number),
+            other => Err(self.invalid(format_args!("\"expected integer, got {}\"", type_name(other)))),
+        }
+    }
+
+    fn not_negative(&self) -> Result<u64, Refusal> {
+        let number = self.int()?;
+        u64::try_from(number).map_err(|_| self.invalid(format_args!("{{value_negative,{number}}}")))
+    }
+
+    fn positive(&self) -> Result<u64, Refusal> {
+        match self.not_negative()? {
+            0 => Err(self.invalid("{value_zero,0}")),
+            number => Ok(number),
+        }
+    }
+
+    fn time(&self, least_one: bool) -> Result<u64, Refusal> {
+        let time = if least_one { self.positive()? } else { self.not_negative()? };
+        if time > TIME_MS_MAX.unsigned_abs() {
+            return Err(self.invalid(format_args!("{{value_too_large,{time}}}")));
+        }
+        Ok(time)
+    }
+
+    fn priority(&self) -> Result<u8, Refusal> {
+        let number = self.not_negative()?;
+        u8::try_from(number).map_err(|_| self.invalid(format_args!("{{max_value_exceeded,{number}}}")))
+    }
+
+    fn flag(&self) -> Result<bool, Refusal> {
+        match self.value {
+            HeaderValue::Bool(value) => Ok(*value),
+            _ => Err(self.unacceptable()),
+        }
+    }
+
+    /// A number and a unit: years, months, days, hours, minutes, seconds.
+    fn age(&self) -> Result<u64, Refusal> {
+        let text = self.text()?;
+        interval_ms(text).ok_or_else(|| self.invalid("invalid_max_age"))
+    }
+
+    fn overflow(&self) -> Result<Overflow, Refusal> {
+        match self.text()? {
+            "drop-head" => Ok(Overflow::DropHead),
+            "reject-publish" => Ok(Overflow::Reject),
+            "reject-publish-dlx" => Ok(Overflow::RejectToDeadLetters),
+            _ => Err(self.invalid("invalid_overflow")),
+        }
+    }
+
+    fn kind(&self) -> Result<QueueKind, Refusal> {
+        match self.text()? {
+            "classic" => Ok(QueueKind::Plain),
+            "quorum" => Ok(QueueKind::Safe),
+            "stream" => Ok(QueueKind::Stream),
+            other => Err(self.invalid(format_args!("\"unsupported queue type '{other}'\""))),
+        }
+    }
+
+    /// Dead letters of RabbitMQ's own choice of words.
+    fn exchange(&self) -> Result<&'a str, Refusal> {
+        match self.value {
+            HeaderValue::Text(text) => Ok(text),
+            other => Err(Refusal::precondition(format!(
+                "invalid type '{}' for arg '{}' in queue '{}' in vhost '{VHOST}'",
+                type_name(other),
+                self.name,
+                self.queue
+            ))),
+        }
+    }
+}
+
+/// A length of time as RabbitMQ spells it, like `7D`, in milliseconds.
+#[must_use]
+pub fn interval_ms(text: &str) -> Option<u64> {
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        'Y' => 365 * 86_400,
+        'M' => 30 * 86_400,
+        'D' => 86_400,
+        'h' => 3_600,
+        'm' => 60,
+        's' => 1,
+        _ => return None,
+    };
+    let count = text.strip_suffix(unit)?.parse::<u64>().ok()?;
+    count.checked_mul(seconds * 1000)
 }
 
 /// Checks the arguments of a queue.
@@ -53,120 +184,206 @@ fn invalid(argument: &str, queue: &str, why: impl std::fmt::Display) -> Refusal 
 /// # Errors
 /// 406 that names the argument.
 pub fn queue_arguments(headers: &[Header], queue: &str) -> Result<QueueArguments, Refusal> {
-    let mut topic = None;
-    for Header { name: argument, value } in headers {
-        match argument.as_str() {
-            "x-topic" => topic = Some(name(text(argument, value, queue)?)?),
-            "x-queue-type" => queue_type(text(argument, value, queue)?, queue)?,
-            // No effect since 3.12, but many clients still send it.
-            "x-queue-mode" => match text(argument, value, queue)? {
-                "default" | "lazy" => {}
-                other => return Err(invalid(argument, queue, format_args!("\"unsupported queue mode '{other}'\""))),
-            },
-            "x-single-active-consumer" if *value != HeaderValue::Bool(false) => {
-                return Err(invalid(argument, queue, "not served yet"));
-            }
-            refused if NOT_SERVED.contains(&refused) => return Err(invalid(argument, queue, "not served yet")),
-            _ => {}
-        }
+    let all = || headers.iter().map(|Header { name, value }| Argument { name, value, queue });
+    let mut asked = QueueArguments { all: arguments(headers), ..QueueArguments::default() };
+    if let Some(kind) = all().find(|argument| argument.name == "x-queue-type") {
+        asked.options.kind = kind.kind()?;
     }
-    Ok(QueueArguments { topic, all: arguments(headers) })
+    if asked.options.kind == QueueKind::Safe {
+        asked.options.delivery_limit = Some(DELIVERY_LIMIT);
+    }
+    let mut letters = Letters::default();
+    for argument in all() {
+        is_taken(&argument, asked.options.kind)?;
+        take(&argument, &mut asked, &mut letters)?;
+    }
+    asked.options.dead_letters = letters.checked(queue)?;
+    if asked.topic.is_some() {
+        fits_topic(&asked.options, queue)?;
+    }
+    Ok(asked)
 }
 
-fn queue_type(kind: &str, queue: &str) -> Done {
-    match kind {
-        "classic" => Ok(()),
-        "quorum" | "stream" => {
-            Err(invalid("x-queue-type", queue, format_args!("queue type '{kind}' is not served yet")))
-        }
-        other => Err(invalid("x-queue-type", queue, format_args!("\"unsupported queue type '{other}'\""))),
+fn is_taken(argument: &Argument<'_>, kind: QueueKind) -> Result<(), Refusal> {
+    let bit = match kind {
+        QueueKind::Plain => CLASSIC,
+        QueueKind::Safe => QUORUM,
+        QueueKind::Stream => STREAM,
+    };
+    let types = TAKEN.iter().find(|(name, _)| *name == argument.name).map(|(_, types)| *types);
+    if types.is_none_or(|types| types & bit != 0) {
+        return Ok(());
     }
+    Err(Refusal::precondition(format!(
+        "invalid arg '{}' for queue '{}' in vhost '{VHOST}' of queue type {}",
+        argument.name,
+        argument.queue,
+        type_of(kind)
+    )))
 }
 
-fn text<'v>(argument: &str, value: &'v HeaderValue, queue: &str) -> Result<&'v str, Refusal> {
-    match value {
-        HeaderValue::Text(text) => Ok(text),
-        other => Err(invalid(argument, queue, format_args!("\"expected longstr, got {}\"", type_name(other)))),
-    }
-}
-
-/// Arguments as the catalog keeps them.
+/// A queue type by the name that RabbitMQ's refusals use.
 #[must_use]
-pub fn arguments(headers: &[Header]) -> BTreeMap<String, Value> {
-    headers.iter().map(|header| (header.name.clone(), json(&header.value))).collect()
-}
-
-fn json(value: &HeaderValue) -> Value {
-    match value {
-        HeaderValue::Null => Value::Null,
-        HeaderValue::Bool(value) => Value::from(*value),
-        HeaderValue::Int(value) => Value::from(*value),
-        HeaderValue::Float(value) => Value::from(*value),
-        HeaderValue::Text(text) => Value::from(text.as_str()),
-        HeaderValue::Bytes(bytes) => Value::from(bytes.to_vec()),
-        HeaderValue::Time(time) => Value::from(time.0),
-        HeaderValue::List(values) => values.iter().map(json).collect(),
-        HeaderValue::Table(headers) => arguments(headers).into_iter().collect(),
+pub fn type_of(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Plain => "rabbit_classic_queue",
+        QueueKind::Safe => "rabbit_quorum_queue",
+        QueueKind::Stream => "rabbit_stream_queue",
     }
 }
 
-/// Whether a second declaration's arguments agree with those of the first, as far as they have an effect.
-///
-/// # Errors
-/// 406 in RabbitMQ's words.
-pub fn equivalent(asked: &BTreeMap<String, Value>, current: &BTreeMap<String, Value>, queue: &str) -> Done {
-    for argument in COMPARED {
-        let classic = |value: Option<&Value>| value.is_none_or(|value| value == "classic");
-        let (asked, current) = (asked.get(argument), current.get(argument));
-        if asked == current || (argument == "x-queue-type" && classic(asked) && classic(current)) {
-            continue;
+/// Arguments about dead letters, which only mean something together.
+#[derive(Default)]
+struct Letters {
+    exchange: Option<String>,
+    key: Option<String>,
+    at_least_once: bool,
+}
+
+impl Letters {
+    fn checked(self, queue: &str) -> Result<Option<DeadLetterTo>, Refusal> {
+        match (self.exchange, self.key) {
+            (None, Some(_)) => Err(Refusal::precondition(format!(
+                "invalid arg 'x-dead-letter-routing-key' for queue '{queue}' in vhost '{VHOST}': \
+                 routing_key_but_no_dlx_defined"
+            ))),
+            (None, None) => Ok(None),
+            (Some(exchange), key) => Ok(Some(DeadLetterTo { exchange, key, at_least_once: self.at_least_once })),
         }
-        let described = |value: Option<&Value>| match value.and_then(Value::as_str) {
-            Some(text) => format!("the value '{text}' of type 'longstr'"),
-            None => "none".to_owned(),
-        };
-        return Err(Refusal::precondition(format!(
-            "inequivalent arg '{argument}' for queue '{queue}' in vhost '{VHOST}': received {} but current is {}",
-            described(asked),
-            described(current)
-        )));
+    }
+}
+
+fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Letters) -> Result<(), Refusal> {
+    let options = &mut asked.options;
+    match argument.name {
+        "x-topic" => asked.topic = Some(name(argument.text()?)?),
+        "x-message-ttl" => options.message_ttl_ms = Some(argument.time(false)?),
+        "x-expires" => options.expires_ms = Some(argument.time(true)?),
+        "x-max-length" => options.length_max = Some(argument.not_negative()?),
+        "x-max-length-bytes" => options.bytes_max = Some(argument.not_negative()?),
+        "x-overflow" => options.overflow = argument.overflow()?,
+        "x-dead-letter-exchange" => letters.exchange = Some(argument.exchange()?.to_owned()),
+        "x-dead-letter-routing-key" => letters.key = Some(argument.text()?.to_owned()),
+        "x-dead-letter-strategy" => {
+            letters.at_least_once = match argument.text()? {
+                "at-most-once" => false,
+                "at-least-once" => true,
+                _ => return Err(argument.invalid("invalid_dlx_strategy")),
+            }
+        }
+        "x-max-priority" => options.priority_max = Some(argument.priority()?),
+        "x-single-active-consumer" => options.single_active = argument.flag()?,
+        // No effect since 3.12, but many clients still send it.
+        "x-queue-mode" => match argument.text()? {
+            "default" | "lazy" => {}
+            other => return Err(argument.invalid(format_args!("\"unsupported queue mode '{other}'\""))),
+        },
+        "x-queue-version" => drop(argument.not_negative()?),
+        // RabbitMQ checks nothing here; what is no time is ignored.
+        "x-consumer-timeout" => options.settle_ms_max = argument.positive().ok(),
+        "x-delivery-limit" => options.delivery_limit = u32::try_from(argument.int()?).ok(),
+        // There is one node: its group has one member, and that one leads.
+        "x-quorum-initial-group-size" | "x-initial-cluster-size" => drop(argument.positive()?),
+        "x-queue-leader-locator" => match argument.text()? {
+            "client-local" | "balanced" => {}
+            other => return Err(argument.invalid(format_args!("\"unsupported queue leader locator '{other}'\""))),
+        },
+        "x-max-age" => options.age_ms_max = Some(argument.age()?),
+        "x-stream-max-segment-size-bytes" | "x-stream-filter-size-bytes" => drop(argument.not_negative()?),
+        _ => {}
     }
     Ok(())
+}
+
+/// A queue over a topic shares its log: what would change that log is refused.
+fn fits_topic(options: &QueueOptions, queue: &str) -> Result<(), Refusal> {
+    let refused = [
+        ("x-message-ttl", options.message_ttl_ms.is_some()),
+        ("x-max-length", options.length_max.is_some()),
+        ("x-max-length-bytes", options.bytes_max.is_some()),
+        ("x-max-priority", options.priority_max.is_some()),
+    ];
+    match refused.iter().find(|(_, is_asked)| *is_asked) {
+        None => Ok(()),
+        Some((argument, _)) => Err(Refusal::precondition(format!(
+            "invalid arg '{argument}' for queue '{queue}' in vhost '{VHOST}': a queue over a topic (x-topic) has none; \
+             set the topic's retention instead"
+        ))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn argument(name: &str, value: HeaderValue) -> Result<QueueArguments, String> {
-        queue_arguments(&[Header { name: name.into(), value }], "q").map_err(|refusal| refusal.reply_text())
+    fn asked(arguments: &[(&str, HeaderValue)]) -> Result<QueueArguments, String> {
+        let header = |(name, value): &(&str, HeaderValue)| Header { name: (*name).to_owned(), value: value.clone() };
+        let headers = arguments.iter().map(header).collect::<Vec<_>>();
+        queue_arguments(&headers, "q").map_err(|refusal| refusal.text.into_owned())
     }
 
+    fn text(text: &str) -> HeaderValue {
+        HeaderValue::Text(text.to_owned())
+    }
+
+    /// As answered by the real server.
     #[test]
-    fn arguments_without_effect_yet_are_refused_by_name() {
-        for name in NOT_SERVED {
-            let text = argument(name, HeaderValue::Int(5)).unwrap_err();
-            let expected =
-                format!("PRECONDITION_FAILED - invalid arg '{name}' for queue 'q' in vhost '/': not served yet");
-            assert_eq!(text, expected);
+    fn bad_values_are_refused_in_rabbitmqs_words() {
+        let int = HeaderValue::Int;
+        let zz = || text("zz");
+        for (name, value, why) in [
+            ("x-message-ttl", int(-1), "{value_negative,-1}"),
+            ("x-message-ttl", zz(), "\"expected integer, got longstr\""),
+            ("x-message-ttl", HeaderValue::Bool(true), "\"expected integer, got bool\""),
+            ("x-message-ttl", int(315_360_000_001), "{value_too_large,315360000001}"),
+            ("x-expires", int(0), "{value_zero,0}"),
+            ("x-max-length", int(-1), "{value_negative,-1}"),
+            ("x-max-length-bytes", zz(), "\"expected integer, got longstr\""),
+            ("x-max-priority", int(256), "{max_value_exceeded,256}"),
+            ("x-overflow", zz(), "invalid_overflow"),
+            ("x-overflow", int(1), "{unacceptable_type,signedint}"),
+            ("x-dead-letter-routing-key", zz(), "routing_key_but_no_dlx_defined"),
+            ("x-queue-type", zz(), "\"unsupported queue type 'zz'\""),
+            ("x-queue-type", int(1), "{unacceptable_type,signedint}"),
+            ("x-queue-mode", zz(), "\"unsupported queue mode 'zz'\""),
+            ("x-single-active-consumer", zz(), "{unacceptable_type,longstr}"),
+        ] {
+            let said = asked(&[(name, value)]).unwrap_err();
+            assert_eq!(said, format!("invalid arg '{name}' for queue 'q' in vhost '/': {why}"));
         }
-        assert!(argument("x-single-active-consumer", HeaderValue::Bool(true)).is_err());
-        assert!(argument("x-queue-type", HeaderValue::Text("quorum".into())).unwrap_err().contains("not served yet"));
-        let text = argument("x-queue-type", HeaderValue::Text("zz".into())).unwrap_err();
-        assert!(text.ends_with("\"unsupported queue type 'zz'\""));
-        assert!(argument("x-topic", HeaderValue::Int(1)).is_err());
+        let said = asked(&[("x-dead-letter-exchange", int(1))]).unwrap_err();
+        assert_eq!(said, "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'");
     }
 
     #[test]
-    fn unknown_arguments_are_kept_and_not_compared() {
-        let one = argument("x-foo", HeaderValue::Int(1)).unwrap().all;
-        let two = argument("x-foo", HeaderValue::Int(2)).unwrap().all;
-        assert!(equivalent(&one, &two, "q").is_ok());
-        let classic = argument("x-queue-type", HeaderValue::Text("classic".into())).unwrap().all;
-        assert!(equivalent(&one, &classic, "q").is_ok());
-        let topic = argument("x-topic", HeaderValue::Text("t".into())).unwrap();
-        assert_eq!(topic.topic.as_deref(), Some("t"));
-        let text = equivalent(&topic.all, &one, "q").unwrap_err().reply_text();
-        assert!(text.ends_with("received the value 't' of type 'longstr' but current is none"), "{text}");
+    fn what_a_queue_type_does_not_take_is_refused_by_its_name() {
+        for (kind, name, value) in [
+            ("classic", "x-delivery-limit", HeaderValue::Int(3)),
+            ("classic", "x-max-age", text("1h")),
+            ("classic", "x-dead-letter-strategy", text("at-least-once")),
+            ("quorum", "x-max-priority", HeaderValue::Int(5)),
+            ("quorum", "x-queue-mode", text("lazy")),
+            ("stream", "x-message-ttl", HeaderValue::Int(5)),
+            ("stream", "x-max-length", HeaderValue::Int(5)),
+        ] {
+            let said = asked(&[(name, value), ("x-queue-type", text(kind))]).unwrap_err();
+            let expected = format!("invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_{kind}_queue");
+            assert_eq!(said, expected);
+        }
+    }
+
+    #[test]
+    fn arguments_mean_what_they_say() {
+        let quorum = asked(&[("x-queue-type", text("quorum"))]).unwrap().options;
+        assert_eq!((quorum.kind, quorum.delivery_limit), (QueueKind::Safe, Some(20)));
+        let without = asked(&[("x-queue-type", text("quorum")), ("x-delivery-limit", HeaderValue::Int(-1))]);
+        assert_eq!(without.unwrap().options.delivery_limit, None);
+        let letters = asked(&[("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("k"))]);
+        let to = DeadLetterTo { exchange: String::new(), key: Some("k".into()), at_least_once: false };
+        assert_eq!(letters.unwrap().options.dead_letters, Some(to));
+        let stream = asked(&[("x-queue-type", text("stream")), ("x-max-age", text("7D"))]).unwrap().options;
+        assert_eq!(stream.age_ms_max, Some(7 * 86_400_000));
+        assert!(asked(&[("x-topic", text("t")), ("x-message-ttl", HeaderValue::Int(1))]).is_err());
+        assert_eq!(asked(&[("x-topic", text("t"))]).unwrap().topic.as_deref(), Some("t"));
     }
 }

@@ -100,6 +100,7 @@ fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> 
         unit: &staged.unit,
         time: staged.content.time(call.cx.now.wall),
         persistent: staged.content.persistent,
+        marks: staged.content.marks(call.cx.now.wall),
         policy: if staged.content.persistent { SyncPolicy::Sync } else { SyncPolicy::None },
     });
     let requests = requests.collect::<Vec<_>>();
@@ -119,6 +120,9 @@ fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> 
             let sink = call.ch.held.sink(call.cx.out);
             publish::put_return(sink, call.ch.number, call.conn.frame_bytes_max, unit);
         }
+    }
+    if published.iter().any(|told| told.refused > 0) {
+        return Err(Refusal::precondition("partial tx completion"));
     }
     Ok(lsn)
 }

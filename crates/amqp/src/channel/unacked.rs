@@ -39,6 +39,12 @@ impl Unacked {
         self.consumed
     }
 
+    /// Whether the core's `key` waits.
+    #[must_use]
+    pub fn has(&self, key: DeliveryKey) -> bool {
+        self.entries.iter().any(|(entry, settled)| !settled && entry.key == key)
+    }
+
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -2,8 +2,8 @@
 
 use model::ByteReader;
 
-use super::WireError;
 use super::text::{long, short_bytes};
+use super::{WireError, table};
 
 /// The properties, borrowed: each where the flag says it is there.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -86,6 +86,87 @@ pub fn with_reply_to(raw: &[u8], props: &Props<'_>, reply_to: &str) -> Vec<u8> {
     out
 }
 
+/// The properties with one more header, a whole number. One of that name that was there already goes.
+///
+/// # Errors
+/// As [`read`], [`table::check`].
+pub fn with_number(raw: &[u8], name: &str, value: i64) -> Result<Vec<u8>, WireError> {
+    const HEADERS: usize = 13;
+    let parts = parts(raw)?;
+    let mut out = (parts.flags | 1 << HEADERS).to_be_bytes().to_vec();
+    for bit in (HEADERS + 1..16).rev() {
+        out.extend_from_slice(parts.of(bit));
+    }
+    let mut broken = None;
+    table::put_sized(&mut out, |out| {
+        let mut reader = ByteReader::new(parts.of(HEADERS).get(4..).unwrap_or_default());
+        while reader.left() > 0 {
+            let rest = reader.clone().rest();
+            match table::pass(&mut reader) {
+                Ok(known) if known != name.as_bytes() => {
+                    out.extend_from_slice(rest.get(..rest.len() - reader.left()).unwrap_or_default());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    broken = Some(error);
+                    return;
+                }
+            }
+        }
+        super::text::put_short(out, name);
+        out.push(b'l');
+        out.extend_from_slice(&value.to_be_bytes());
+    });
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    for bit in (2..HEADERS).rev() {
+        out.extend_from_slice(parts.of(bit));
+    }
+    Ok(out)
+}
+
+/// Where each property lies.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// The flags.
+    pub flags: u16,
+    /// The bytes of each, by its bit; empty where it is not there.
+    bytes: [&'a [u8]; 16],
+}
+
+impl<'a> Parts<'a> {
+    /// The bytes of the property with this bit, lengths included.
+    #[must_use]
+    pub fn of(&self, bit: usize) -> &'a [u8] {
+        self.bytes.get(bit).copied().unwrap_or_default()
+    }
+}
+
+/// Takes properties apart without reading them.
+///
+/// # Errors
+/// As [`read`].
+pub fn parts(bytes: &[u8]) -> Result<Parts<'_>, WireError> {
+    let mut reader = ByteReader::new(bytes);
+    let flags = reader.u16()?;
+    let mut parts = Parts { flags, bytes: [&[]; 16] };
+    for bit in (2..16).rev().filter(|bit| flags & (1 << bit) != 0) {
+        let from = bytes.len() - reader.left();
+        match bit {
+            13 => drop(long(&mut reader)?),
+            11 | 12 => drop(reader.u8()?),
+            6 => drop(reader.u64()?),
+            _ => drop(short_bytes(&mut reader)?),
+        }
+        let part = bytes.get(from..bytes.len() - reader.left()).unwrap_or_default();
+        if let Some(place) = parts.bytes.get_mut(bit) {
+            *place = part;
+        }
+    }
+    Ok(parts)
+}
+
 /// Writes properties in their order, flags first. Give each in the order of the specification.
 #[derive(Debug)]
 pub struct PropsWriter<'a> {
@@ -154,6 +235,22 @@ mod tests {
         assert_eq!(read(&[0, 1]), Err(WireError::Properties));
         assert_eq!(read(&[0, 0, 9]), Err(WireError::Properties));
         assert!(read(&[0x80, 0, 5]).is_err());
+    }
+
+    #[test]
+    fn a_header_is_added_and_all_else_kept() {
+        let headers = [1, b'a', b't', 1, 1, b'n', b's', 0, 7];
+        let mut raw = Vec::new();
+        let mut writer = PropsWriter::new(&mut raw);
+        writer.short(15, Some("text"));
+        writer.other(13, |out| super::super::text::put_long(out, &headers));
+        writer.other(12, |out| out.push(2));
+        let made = with_number(&raw, "n", 5).unwrap();
+        let props = read(&made).unwrap();
+        assert_eq!((props.content_type, props.delivery_mode), (Some(&b"text"[..]), Some(2)));
+        assert_eq!(props.headers, Some(&[1, b'a', b't', 1, 1, b'n', b'l', 0, 0, 0, 0, 0, 0, 0, 5][..]));
+        let bare = with_number(&[0, 0], "n", 5).unwrap();
+        assert_eq!(read(&bare).unwrap().headers.unwrap().len(), 11);
     }
 
     #[test]

@@ -42,6 +42,15 @@ pub fn pass<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], WireError> {
     Ok(name)
 }
 
+/// Skips one value with its letter.
+///
+/// # Errors
+/// As [`check`].
+pub fn skip_value(reader: &mut ByteReader<'_>) -> Result<(), WireError> {
+    let letter = reader.u8()?;
+    skip(reader, letter, 1)
+}
+
 fn skip(reader: &mut ByteReader<'_>, letter: u8, depth: usize) -> Result<(), WireError> {
     let bytes = match letter {
         b'V' => 0,
@@ -146,6 +155,7 @@ pub fn type_name(value: &HeaderValue) -> &'static str {
     match value {
         HeaderValue::Null => "void",
         HeaderValue::Bool(_) => "bool",
+        HeaderValue::Int(number) if i32::try_from(*number).is_ok() => "signedint",
         HeaderValue::Int(_) => "long",
         HeaderValue::Float(_) => "double",
         HeaderValue::Text(_) => "longstr",
@@ -166,10 +176,15 @@ pub fn seconds(seconds: u64) -> Wall {
 pub fn put<'h>(out: &mut Vec<u8>, headers: impl IntoIterator<Item = &'h Header>) {
     put_sized(out, |out| {
         for header in headers {
-            put_short(out, &header.name);
-            put_value(out, &header.value);
+            put_field(out, header);
         }
     });
+}
+
+/// Writes one field: its name and its value with its letter.
+pub fn put_field(out: &mut Vec<u8>, header: &Header) {
+    put_short(out, &header.name);
+    put_value(out, &header.value);
 }
 
 /// Writes what `write` appends with its length before it.

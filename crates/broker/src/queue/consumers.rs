@@ -15,6 +15,7 @@ pub(super) struct Consumer {
     pub(super) credit: u32,
     /// The format in which stored units are handed on as they are.
     pub(super) wanted: FormatTag,
+    priority: i32,
     /// What this turn has for it.
     pub(super) batch: Vec<Delivery>,
 }
@@ -22,22 +23,38 @@ pub(super) struct Consumer {
 /// All consumers of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
+    /// By priority, the highest first; of one priority in the order they came.
     list: Vec<Consumer>,
     /// Whose turn it is.
     at: usize,
+    /// Only one is served: the one that came first.
+    single: bool,
+    /// The one that is served, if only one is.
+    active: Option<ConsumerId>,
     /// The one consumer there is wants to stay alone.
     exclusive: bool,
 }
 
 impl Consumers {
-    /// Adds a consumer; false when it cannot be because one of them is, or would be, exclusive.
+    /// No consumers; only one at a time is served if `single`.
+    pub(super) fn new(single: bool) -> Consumers {
+        Consumers { single, ..Consumers::default() }
+    }
+
+    /// Adds a consumer; false when it cannot be because one of them is, or would be, exclusive. Where only one is
+    /// served nobody can be exclusive.
     pub(super) fn add(&mut self, id: ConsumerId, session: SessionId, spec: ConsumeSpec, wanted: FormatTag) -> bool {
-        if self.exclusive || (spec.exclusive && !self.list.is_empty()) {
+        if self.exclusive || (spec.exclusive && (self.single || !self.list.is_empty())) {
             return false;
         }
         self.exclusive = spec.exclusive;
-        let ConsumeSpec { auto_settle, credit, .. } = spec;
-        self.list.push(Consumer { id, session, auto_settle, credit, wanted, batch: Vec::new() });
+        let ConsumeSpec { auto_settle, credit, priority, .. } = spec;
+        let at = self.list.partition_point(|other| other.priority >= priority);
+        if at < self.at {
+            self.at += 1; // the next in turn stays the next in turn
+        }
+        self.list.insert(at, Consumer { id, session, auto_settle, credit, wanted, priority, batch: Vec::new() });
+        self.elect();
         true
     }
 
@@ -55,6 +72,7 @@ impl Consumers {
     pub(super) fn remove_all(&mut self) -> Vec<(SessionId, ConsumerId)> {
         self.exclusive = false;
         self.at = 0;
+        self.active = None;
         self.list.drain(..).map(|consumer| (consumer.session, consumer.id)).collect()
     }
 
@@ -65,7 +83,15 @@ impl Consumers {
         let (gone, kept) = std::mem::take(&mut self.list).into_iter().partition::<Vec<_>, _>(which);
         self.list = kept;
         self.exclusive &= !self.list.is_empty();
+        self.elect();
         gone.into_iter().map(|consumer| (consumer.session, consumer.id))
+    }
+
+    /// Where only one is served: keeps it while it is there, else takes the next.
+    fn elect(&mut self) {
+        if self.single && !self.active.is_some_and(|id| self.list.iter().any(|consumer| consumer.id == id)) {
+            self.active = self.list.first().map(|consumer| consumer.id);
+        }
     }
 
     /// Grants credit.
@@ -75,14 +101,26 @@ impl Consumers {
         }
     }
 
-    /// The next in turn that has credit. It stays in turn until [`Consumers::served`].
+    /// The next in turn that has credit, of the highest priority that has any. It stays in turn until
+    /// [`Consumers::served`].
     pub(super) fn next_with_credit(&mut self) -> Option<&mut Consumer> {
-        for step in 0..self.list.len() {
-            let at = (self.at + step) % self.list.len();
-            if self.list[at].credit > 0 {
+        if self.single {
+            let active = self.active?;
+            self.at = self.list.iter().position(|consumer| consumer.id == active)?;
+            return self.list.get_mut(self.at).filter(|consumer| consumer.credit > 0);
+        }
+        // The list is cut into runs of one priority; within one, from whose turn it is.
+        let mut from = 0;
+        while let Some(first) = self.list.get(from) {
+            let priority = first.priority;
+            let to = from + self.list[from..].partition_point(|consumer| consumer.priority == priority);
+            let start = if (from..to).contains(&self.at) { self.at } else { from };
+            let found = (start..to).chain(from..start).find(|&at| self.list[at].credit > 0);
+            if let Some(at) = found {
                 self.at = at;
                 return self.list.get_mut(at);
             }
+            from = to;
         }
         None
     }
@@ -93,7 +131,13 @@ impl Consumers {
             consumer.credit -= 1;
             consumer.batch.push(delivery);
         }
-        self.at = (self.at + 1) % self.list.len().max(1);
+        self.at += 1;
+    }
+
+    /// Whether one of them could be served.
+    pub(super) fn has_credit(&self) -> bool {
+        let served = |consumer: &&Consumer| !self.single || self.active == Some(consumer.id);
+        self.list.iter().filter(served).any(|consumer| consumer.credit > 0)
     }
 
     /// Takes out what was gathered for each since the last call.
@@ -113,7 +157,7 @@ mod tests {
     use super::*;
 
     fn spec(credit: u32, exclusive: bool) -> ConsumeSpec {
-        ConsumeSpec { auto_settle: false, exclusive, credit }
+        ConsumeSpec { auto_settle: false, exclusive, credit, priority: 0 }
     }
 
     fn add(all: &mut Consumers, id: u64, credit: u32, exclusive: bool) -> bool {
@@ -124,7 +168,7 @@ mod tests {
         let next = all.next_with_credit()?;
         next.credit -= 1;
         let id = next.id.0;
-        all.at = (all.at + 1) % all.list.len();
+        all.at += 1;
         Some(id)
     }
 
@@ -165,6 +209,32 @@ mod tests {
         all.remove(ConsumerId(1));
         assert_eq!(serve(&mut all), Some(3));
         all.remove(ConsumerId(3));
+        assert_eq!(serve(&mut all), Some(2));
+    }
+
+    #[test]
+    fn lower_priorities_are_served_when_all_higher_ones_lack_credit() {
+        let mut all = Consumers::default();
+        for (id, credit, priority) in [(1, 9, 0), (2, 2, 5), (3, 1, 5), (4, 9, -1)] {
+            let spec = ConsumeSpec { priority, ..spec(credit, false) };
+            assert!(all.add(ConsumerId(id), SessionId(1), spec, FormatTag(2)));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| serve(&mut all)).take(6).collect();
+        assert_eq!(order, [2, 3, 2, 1, 1, 1]);
+        all.grant(ConsumerId(3), 1);
+        assert_eq!(serve(&mut all), Some(3));
+    }
+
+    #[test]
+    fn a_single_active_consumer_keeps_its_place_until_it_leaves() {
+        let mut all = Consumers::new(true);
+        for id in [1, 2, 3] {
+            assert!(add(&mut all, id, 2, false));
+        }
+        assert!(!add(&mut all, 4, 1, true), "nobody can be exclusive beside others that wait");
+        assert_eq!((serve(&mut all), serve(&mut all), serve(&mut all)), (Some(1), Some(1), None));
+        assert!(!all.has_credit());
+        all.remove(ConsumerId(1));
         assert_eq!(serve(&mut all), Some(2));
     }
 }

@@ -11,7 +11,11 @@ use std::collections::BTreeMap;
 use model::LogId;
 
 use super::ranges::RangeSet;
+use super::sums::{Sums, Weight};
 use crate::SessionId;
+
+/// Holds what dies: it was taken out of the queue and waits until it is settled together with its dead letter.
+const THE_DEAD: SessionId = SessionId(u64::MAX);
 
 /// A message given out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,10 +47,24 @@ pub(crate) struct Cursor {
     back: BTreeMap<u64, u32>,
     /// Deliveries before the last opening of offsets at or after `next`, where they are not the usual one.
     counts: BTreeMap<u64, u32>,
-    /// In flight: who has it and how many deliveries were made before this one.
-    held: BTreeMap<(SessionId, u64), u32>,
+    /// In flight: who has it.
+    held: BTreeMap<(SessionId, u64), Flight>,
+    /// How many of `held` are dying.
+    dying: u64,
+    /// Kept for logs that need them.
+    sums: Option<Box<Sums>>,
     /// What has changed since the last record.
     pub(super) news: News,
+}
+
+/// A message in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flight {
+    /// How many deliveries were made before this one.
+    attempts: u32,
+    /// Whatever moment the queue counts from; see [`Cursor::held_since`].
+    since: u32,
+    weight: Weight,
 }
 
 /// Changes not recorded yet.
@@ -58,6 +76,8 @@ pub(super) struct News {
     pub(super) counts: BTreeMap<u64, u32>,
     /// `delivered` has moved.
     pub(super) delivered: bool,
+    /// The sums have changed.
+    pub(super) sums: bool,
 }
 
 /// What a snapshot of a cursor holds.
@@ -82,6 +102,8 @@ impl Cursor {
             back: BTreeMap::new(),
             counts: BTreeMap::new(),
             held: BTreeMap::new(),
+            dying: 0,
+            sums: None,
             news: News::default(),
         }
     }
@@ -114,6 +136,9 @@ impl Cursor {
         self.ahead = self.done.total();
         self.end = end.max(self.head);
         self.news = News::default();
+        if let Some(sums) = &mut self.sums {
+            sums.restarted(end);
+        }
     }
 
     /// The watermark has moved.
@@ -138,8 +163,8 @@ impl Cursor {
         }
     }
 
-    /// Gives the lowest ready message to `session`.
-    pub(crate) fn take(&mut self, session: SessionId) -> Option<Taken> {
+    /// Gives the lowest ready message to `session`; `since` and `weight` are remembered for it.
+    pub(crate) fn take(&mut self, session: SessionId, since: u32, weight: Weight) -> Option<Taken> {
         let (offset, attempts) = match self.back.pop_first() {
             Some(lowest) => lowest,
             None if self.next < self.end => self.take_next(),
@@ -151,8 +176,46 @@ impl Cursor {
             self.delivered = offset + 1;
             self.news.delivered = true;
         }
-        self.held.insert((session, offset), attempts);
+        self.held.insert((session, offset), Flight { attempts, since, weight });
         Some(Taken { offset, attempts })
+    }
+
+    /// Takes the lowest ready message out of the queue, to die: nobody is given it.
+    pub(crate) fn pull(&mut self, weight: Weight) -> Option<u64> {
+        let (offset, attempts) = match self.back.pop_first() {
+            Some(lowest) => lowest,
+            None if self.next < self.end => self.take_next(),
+            None => return None,
+        };
+        self.held.insert((THE_DEAD, offset), Flight { attempts, since: 0, weight });
+        self.dying += 1;
+        Some(offset)
+    }
+
+    /// `session` has a message that is to die; false when it does not hold it.
+    pub(crate) fn doom(&mut self, session: SessionId, offset: u64) -> bool {
+        let Some(flight) = self.held.remove(&(session, offset)) else { return false };
+        self.held.insert((THE_DEAD, offset), flight);
+        self.dying += 1;
+        true
+    }
+
+    /// A dying message is gone.
+    pub(crate) fn dead(&mut self, offset: u64) {
+        self.dying -= u64::from(self.settle(THE_DEAD, offset));
+    }
+
+    /// How many deliveries were made of a message that `session` holds, this one too.
+    pub(crate) fn attempts_of(&self, session: SessionId, offset: u64) -> Option<u32> {
+        self.held.get(&(session, offset)).map(|flight| flight.attempts.saturating_add(1))
+    }
+
+    /// Who has held messages since before `moment`, with the lowest offset of each.
+    pub(crate) fn held_since(&self, moment: u32) -> Vec<(SessionId, u64)> {
+        let late = self.held.iter().filter(|(key, flight)| key.0 != THE_DEAD && flight.since < moment);
+        let mut all = late.map(|(key, _)| *key).collect::<Vec<_>>();
+        all.dedup_by_key(|key| key.0);
+        all
     }
 
     fn take_next(&mut self) -> (u64, u32) {
@@ -174,16 +237,18 @@ impl Cursor {
 
     /// `session` is done with a message; false when it does not hold it.
     pub(crate) fn settle(&mut self, session: SessionId, offset: u64) -> bool {
-        let held = self.held.remove(&(session, offset)).is_some();
-        if held {
-            self.settle_range(offset, offset + 1);
+        let Some(flight) = self.held.remove(&(session, offset)) else { return false };
+        if let Some(sums) = &mut self.sums {
+            sums.remove(flight.weight);
+            self.news.sums = true;
         }
-        held
+        self.settle_range(offset, offset + 1);
+        true
     }
 
     /// `session` gives a message back: it is ready again at its old place. False when it does not hold it.
     pub(crate) fn requeue(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(attempts) = self.held.remove(&(session, offset)) else {
+        let Some(Flight { attempts, .. }) = self.held.remove(&(session, offset)) else {
             return false;
         };
         if offset >= self.head {
@@ -194,7 +259,7 @@ impl Cursor {
 
     /// A message given out never reached anybody: as if it had not been.
     pub(crate) fn untake(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(attempts) = self.held.remove(&(session, offset)) else {
+        let Some(Flight { attempts, .. }) = self.held.remove(&(session, offset)) else {
             return false;
         };
         if offset >= self.head {
@@ -204,13 +269,9 @@ impl Cursor {
         true
     }
 
-    /// A session is gone: what it held is ready again, at its old place. Answers how many.
-    pub(crate) fn session_lost(&mut self, session: SessionId) -> u64 {
-        let held = self.held.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| key.1).collect::<Vec<_>>();
-        for &offset in &held {
-            self.requeue(session, offset);
-        }
-        held.len() as u64
+    /// What a session holds.
+    pub(crate) fn held_by(&self, session: SessionId) -> Vec<u64> {
+        self.held.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| key.1).collect()
     }
 
     /// Settles all that is ready; answers how many that were. What is in flight stays.
@@ -220,22 +281,92 @@ impl Cursor {
             self.settle_range(offset, offset + 1);
         }
         self.settle_range(self.next, self.end);
+        if let Some(sums) = &mut self.sums {
+            sums.only(self.held.values().map(|flight| flight.weight));
+            self.news.sums = true;
+        }
         ready
+    }
+
+    /// Settles the lowest ready messages, at most `count`, without looking at them. Only where no sums are kept.
+    pub(crate) fn drop_ready(&mut self, count: u64) -> u64 {
+        let mut left = count;
+        while left > 0 {
+            if let Some((offset, _)) = self.back.pop_first() {
+                self.settle_range(offset, offset + 1);
+                left -= 1;
+            } else if self.next < self.end {
+                // As far as nothing that was settled before lies in between.
+                let to = if self.ahead == 0 { self.end.min(self.next.saturating_add(left)) } else { self.next + 1 };
+                left -= to - self.next;
+                self.settle_range(self.next, to);
+            } else {
+                break;
+            }
+        }
+        count - left
     }
 
     /// How many messages wait for a consumer.
     pub(crate) fn ready(&self) -> u64 {
-        (self.end.saturating_sub(self.next) + self.back.len() as u64).saturating_sub(self.ahead)
+        let lost = self.sums.as_ref().map_or(0, |sums| sums.lost);
+        (self.end.saturating_sub(self.next) + self.back.len() as u64).saturating_sub(self.ahead + lost)
     }
 
-    /// How many messages are in flight.
+    /// How many messages are in flight. What dies is not: for users it is gone.
     pub(crate) fn unsettled(&self) -> u64 {
-        self.held.len() as u64
+        self.held.len() as u64 - self.dying
     }
 
     /// Whose messages in flight are, once for each.
     pub(crate) fn holders(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.held.keys().map(|(session, _)| *session)
+        self.held.keys().map(|(session, _)| *session).filter(|session| *session != THE_DEAD)
+    }
+
+    /// The sums, if this log needs them.
+    pub(crate) fn sums(&self) -> Option<&Sums> {
+        self.sums.as_deref()
+    }
+
+    /// Bytes of messages that wait for a consumer, where sums are kept.
+    pub(crate) fn ready_bytes(&self) -> u64 {
+        let held = self.held.values().map(|flight| u64::from(flight.weight.bytes)).sum::<u64>();
+        self.sums.as_ref().map_or(0, |sums| sums.bytes.saturating_sub(held))
+    }
+
+    /// From `at` on sums are kept.
+    pub(crate) fn keep_sums(&mut self, at: u64) {
+        if self.sums.is_none() {
+            self.sums = Some(Box::new(Sums::from(at)));
+            self.news.sums = true;
+        }
+    }
+
+    /// Takes over what a record says. Only before [`Cursor::reopen`].
+    pub(super) fn restore_sums(&mut self, sums: Sums) {
+        self.sums = Some(Box::new(sums));
+    }
+
+    /// A message was appended to a log that keeps sums.
+    pub(crate) fn appended(&mut self, offset: u64, weight: Weight) {
+        if let Some(sums) = &mut self.sums {
+            sums.add(offset, weight);
+            self.news.sums = true;
+        }
+    }
+
+    /// Whether a restart has ended the message at `offset` if it is a transient one.
+    pub(crate) fn is_ended(&self, offset: u64) -> bool {
+        self.sums.as_ref().is_some_and(|sums| sums.lost > 0 && offset < sums.lost_end)
+    }
+
+    /// Passes over a message that a restart has ended.
+    pub(crate) fn lose(&mut self, offset: u64) {
+        if let Some(sums) = &mut self.sums {
+            sums.lost = sums.lost.saturating_sub(1);
+            self.news.sums = true;
+        }
+        self.skip(offset, offset + 1);
     }
 
     /// What may be given out ends here.
@@ -266,6 +397,16 @@ impl Cursor {
             self.ahead = self.done.iter().map(|(start, end)| end.saturating_sub(start.max(self.next))).sum();
             self.pass_done();
         }
+        if let Some(sums) = &mut self.sums {
+            if self.next >= sums.lost_end {
+                sums.lost = 0;
+            }
+            // Damaged messages were passed over uncounted: what is empty weighs nothing.
+            let is_empty = self.next >= self.end && self.back.is_empty() && self.held.is_empty();
+            if is_empty && sums.counted <= self.end {
+                sums.only(std::iter::empty());
+            }
+        }
     }
 
     /// Moves `next` behind what is settled.
@@ -283,11 +424,12 @@ impl Cursor {
         self.news.settled.clear();
         self.news.counts.clear();
         self.news.delivered = false;
+        self.news.sums = false;
     }
 
     /// Whether anything changed since the last record.
     pub(crate) fn has_news(&self) -> bool {
-        self.news.delivered || !self.news.settled.is_empty() || !self.news.counts.is_empty()
+        self.news.delivered || self.news.sums || !self.news.settled.is_empty() || !self.news.counts.is_empty()
     }
 
     pub(super) fn delivered(&self) -> u64 {
@@ -299,8 +441,8 @@ impl Cursor {
         let mut counts = self.counts.clone();
         let back = self.back.iter().filter(|&(_, &made)| made != 1);
         counts.extend(back);
-        let held = self.held.iter().filter(|&(key, &before)| before > 0 && key.1 >= self.head);
-        counts.extend(held.map(|(key, before)| (key.1, before.saturating_add(1))));
+        let held = self.held.iter().filter(|&(key, flight)| flight.attempts > 0 && key.1 >= self.head);
+        counts.extend(held.map(|(key, flight)| (key.1, flight.attempts.saturating_add(1))));
         Whole { head: self.head, delivered: self.delivered, done: &self.done, counts }
     }
 }

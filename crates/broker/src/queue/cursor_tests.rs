@@ -7,7 +7,12 @@ use proptest::prelude::*;
 
 use super::cursor::Cursor;
 use super::record;
+use super::sums::Weight;
 use crate::SessionId;
+
+fn take(cursor: &mut Cursor, session: SessionId) -> Option<super::cursor::Taken> {
+    cursor.take(session, 0, Weight::default())
+}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -121,7 +126,7 @@ impl World {
         for _ in 0..count {
             let lowest = self.model.ready().first().copied();
             assert_eq!(self.cursor.peek(), lowest, "the lowest ready message comes first");
-            let taken = self.cursor.take(SessionId(session));
+            let taken = take(&mut self.cursor, SessionId(session));
             assert_eq!(taken.map(|taken| taken.offset), lowest);
             let Some(taken) = taken else { return };
             let state = self.model.open.get_mut(&taken.offset).unwrap();
@@ -174,7 +179,11 @@ impl World {
             }
             Step::Lost(session) => {
                 let held = self.model.held(session);
-                assert_eq!(self.cursor.session_lost(SessionId(session)), held.len() as u64);
+                let lost = self.cursor.held_by(SessionId(session));
+                assert_eq!(lost.len(), held.len());
+                for offset in lost {
+                    assert!(self.cursor.requeue(SessionId(session), offset));
+                }
                 for offset in held {
                     self.model.open.get_mut(&offset).unwrap().1 = None;
                 }
@@ -213,12 +222,13 @@ fn requeued_messages_come_before_later_ones_at_their_old_places() {
     cursor.visible(10);
     let me = SessionId(1);
     for _ in 0..5 {
-        cursor.take(me);
+        take(&mut cursor, me);
     }
     for offset in [2, 0, 1] {
         assert!(cursor.requeue(me, offset));
     }
-    let order: Vec<_> = std::iter::from_fn(|| cursor.take(me)).map(|taken| (taken.offset, taken.attempts)).collect();
+    let order: Vec<_> =
+        std::iter::from_fn(|| take(&mut cursor, me)).map(|taken| (taken.offset, taken.attempts)).collect();
     assert_eq!(order, [(0, 1), (1, 1), (2, 1), (5, 0), (6, 0), (7, 0), (8, 0), (9, 0)]);
 }
 
@@ -226,7 +236,7 @@ fn requeued_messages_come_before_later_ones_at_their_old_places() {
 fn a_message_is_settled_only_by_the_session_that_holds_it() {
     let mut cursor = Cursor::new(LogId(1), 0);
     cursor.visible(1);
-    cursor.take(SessionId(1));
+    take(&mut cursor, SessionId(1));
     assert!(!cursor.settle(SessionId(2), 0));
     assert!(!cursor.requeue(SessionId(2), 0));
     assert!(cursor.settle(SessionId(1), 0));
@@ -239,7 +249,7 @@ fn a_log_trimmed_by_retention_takes_unsettled_messages_with_it() {
     cursor.visible(10);
     let me = SessionId(1);
     for _ in 0..4 {
-        cursor.take(me);
+        take(&mut cursor, me);
     }
     cursor.requeue(me, 1);
     cursor.settle(me, 3);
@@ -255,7 +265,7 @@ fn memory_grows_with_messages_in_flight_not_with_the_backlog() {
     cursor.visible(1 << 40);
     let me = SessionId(1);
     for _ in 0..100_000 {
-        let taken = cursor.take(me).unwrap();
+        let taken = take(&mut cursor, me).unwrap();
         cursor.settle(me, taken.offset);
     }
     cursor.recorded();

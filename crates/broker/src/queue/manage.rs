@@ -1,6 +1,8 @@
 //! Making, finding again after a start, emptying and removing queues.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::Command;
@@ -10,10 +12,11 @@ use storage::{Batch, Lsn, Owner, StateChange, SyncPolicy};
 
 use super::cursor::Cursor;
 use super::queue::Queue;
-use super::queues::Queues;
+use super::queues::{Queues, mark};
 use super::record;
+use super::sums::Weight;
 use super::track::Track;
-use super::{Declared, QueueInfo, QueueSpec};
+use super::{Declared, QueueInfo, QueueKind, QueueSpec};
 use crate::core::Core;
 use crate::topic::LogSettings;
 use crate::{BrokerError, Event, SessionId, state};
@@ -54,7 +57,7 @@ impl Queues {
     fn reopen(&mut self, core: &mut Core, queue: &meta::Queue, cursors: Vec<Cursor>) -> Result<(), BrokerError> {
         let key = (queue.tenant.clone(), queue.name.clone());
         let (topic, logs) = match &queue.source {
-            QueueSource::Own { log } => (None, vec![LogId(*log)]),
+            QueueSource::Own { .. } => (None, queue.source.own_logs().map(LogId).collect::<Vec<_>>()),
             QueueSource::Topic { topic } => {
                 let Some(found) = core.catalog.get().topics.get(&(queue.tenant.clone(), topic.clone())) else {
                     // Its topic was deleted just before the stop.
@@ -68,6 +71,7 @@ impl Queues {
         let tracks = logs.iter().map(|&log| {
             let (start, end) = visible(core, log);
             let mut cursor = cursors.remove(&log).unwrap_or_else(|| Cursor::new(log, 0));
+            count_rest(core, &mut cursor, end, queue.options.kind);
             cursor.reopen(start, end);
             Track::new(cursor)
         });
@@ -80,8 +84,13 @@ impl Queues {
             auto_delete: queue.auto_delete,
             topic,
             arguments: queue.arguments.clone(),
+            options: queue.options.clone(),
         };
-        self.insert(Queue::new(queue.id, &spec, None, tracks));
+        let mut queue = Queue::new(queue.id, &spec, None, tracks, core.now);
+        if queue.rules.is_some() {
+            mark(&mut queue, &mut self.marked); // sets its timers
+        }
+        self.insert(queue);
         Ok(())
     }
 
@@ -95,7 +104,9 @@ impl Queues {
         match self.find(session, &spec.tenant, &spec.name) {
             Ok(queue) => {
                 let lsn = if queue.is_stored() { core.catalog.last_change() } else { Lsn::default() };
-                return Ok(Declared { info: queue.describe(), created: false, lsn });
+                let declared = Declared { info: queue.describe(), created: false, lsn };
+                self.find_mut(session, &spec.tenant, &spec.name)?.used(core.now);
+                return Ok(declared);
             }
             Err(BrokerError::Missing { .. }) => {}
             Err(error) => return Err(error),
@@ -117,15 +128,25 @@ impl Queues {
                 (logs.iter().map(|&log| shared_track(core, log)).collect(), QueueSource::Topic { topic })
             }
             None => {
+                let more = spec.options.priority_max.unwrap_or(0);
                 let log = core.new_log_id()?;
-                (vec![Track::new(Cursor::new(log, 0))], QueueSource::Own { log: log.0 })
+                // Ids are given one after the other: those of the higher priorities follow.
+                let mut logs = vec![log];
+                for _ in 0..more {
+                    logs.push(core.new_log_id()?);
+                }
+                let tracks = logs.into_iter().map(|log| Track::new(Cursor::new(log, 0))).collect();
+                (tracks, QueueSource::Own { log: log.0, more })
             }
         };
         let owner = spec.exclusive.then_some(session);
-        let queue = Queue::new(id, spec, owner, tracks);
+        let mut queue = Queue::new(id, spec, owner, tracks, core.now);
         let lsn = if queue.is_stored() { core.run(&create(id, spec, source))? } else { Lsn::default() };
-        if let Some(log) = queue.own_log() {
+        for log in queue.own_logs() {
             core.partitions.add(log, Offset::ZERO, LogSettings::of_queue());
+        }
+        if queue.rules.is_some() {
+            mark(&mut queue, &mut self.marked); // sets its timers
         }
         let info = queue.describe();
         if owner.is_some() {
@@ -234,6 +255,7 @@ impl Queues {
             self.by_log.remove(&(track.cursor.log, id));
         }
         self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
+        self.disarm(&queue);
         let mut sessions = queue.holders();
         for (session, consumer) in queue.consumers.remove_all() {
             sessions.insert(session);
@@ -255,10 +277,34 @@ impl Queues {
             let dropped = [(state::cursor_of(id), StateChange::Drop)];
             core.commit(&Batch { state: &dropped, ..Batch::default() }, SyncPolicy::None)?;
         }
-        if let Some(log) = queue.own_log() {
-            core.drop_logs(&[log]);
+        let logs = queue.own_logs().collect::<Vec<_>>();
+        if !logs.is_empty() {
+            core.drop_logs(&logs);
         }
         Ok(lsn)
+    }
+}
+
+/// Counts the messages that came after the last record of a log that keeps sums.
+fn count_rest(core: &mut Core, cursor: &mut Cursor, end: u64, kind: QueueKind) {
+    let Some(from) = cursor.sums().map(|sums| sums.counted) else { return };
+    let (log, formats) = (cursor.log, Arc::clone(&core.formats));
+    let counted = core.read_log(log, Offset(from), Offset(end), &mut |chunk| {
+        let Ok(format) = formats.get(chunk.format) else { return };
+        let visit = &mut |unit: model::UnitAt| {
+            let bytes = chunk.units.slice(unit.at..unit.at + unit.bytes);
+            if let Ok(marks) = format.marks(&bytes) {
+                let transient = !marks.persistent && kind != QueueKind::Safe;
+                cursor.appended(unit.first.0, Weight { transient, ..Weight::of(&marks) });
+            }
+            ControlFlow::Continue(())
+        };
+        if let Err(error) = format.split(&chunk.units, chunk.first, visit) {
+            tracing::error!(%log, %error, "messages cannot be counted");
+        }
+    });
+    if let Err(error) = counted {
+        tracing::error!(%log, %error, "a log cannot be counted to its end");
     }
 }
 
@@ -286,5 +332,6 @@ fn create(id: u64, spec: &QueueSpec, source: QueueSource) -> Command {
         auto_delete: spec.auto_delete,
         exclusive: false,
         arguments: spec.arguments.clone(),
+        options: spec.options.clone(),
     })
 }

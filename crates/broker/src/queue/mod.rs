@@ -1,5 +1,6 @@
 //! Queues: a shared cursor over a log of its own or over a topic's partitions.
 
+mod admit;
 mod api;
 mod consumers;
 mod cursor;
@@ -11,9 +12,12 @@ mod queue;
 mod queues;
 mod ranges;
 mod record;
+pub(crate) mod rules;
+mod sums;
 mod track;
 mod types;
-mod window;
+pub(crate) mod window;
 
-pub(crate) use queues::Queues;
+pub(crate) use admit::Place;
+pub(crate) use queues::{Queues, mark};
 pub use types::*;

@@ -2,17 +2,20 @@
 //!
 //! It knows nothing of the catalog, of routing or of other queues; `queues.rs` owns it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use model::{FormatTag, LogId, Name, Offset};
+use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
 use storage::{ReadId, StorageError};
 
 use super::consumers::Consumers;
+use super::ranges::RangeSet;
 use super::record;
-use super::track::{Next, Track};
-use super::{Delivery, DeliveryKey, QueueInfo, QueueSpec, Settle};
+use super::rules::{Rules, pause};
+use super::sums::Weight;
+use super::track::{Head, Looked, Track};
+use super::{Body, Delivery, DeliveryKey, QueueInfo, QueueKind, QueueSpec, Settle, Tell};
 use crate::core::Core;
-use crate::routing::partition_of;
+use crate::dead_letter::Dead;
 use crate::{CallId, Event, SessionId};
 
 /// Bytes handed out in one turn before others have theirs.
@@ -21,17 +24,19 @@ const PUMP_BYTES_MAX: usize = 1 << 20;
 /// A queue.
 pub(crate) struct Queue {
     pub(crate) id: u64,
-    pub(super) tenant: Name,
-    pub(super) info: Box<Facts>,
-    /// Its cursors, ascending by log: one, or one for each partition of the topic it shares.
+    pub(crate) tenant: Name,
+    pub(crate) info: Box<Facts>,
+    /// Its cursors, ascending by log: one, or one for each priority, or one for each partition of the topic it shares.
     pub(super) tracks: Vec<Track>,
     /// The track looked into next.
     track_at: usize,
+    /// Only queues that need them have any.
+    pub(crate) rules: Option<Box<Rules>>,
     pub(super) consumers: Consumers,
     /// Calls of `get` that wait for the disk.
     pub(super) getters: Vec<(SessionId, CallId)>,
-    /// Sent to consumers that need not settle; settled once their events have left.
-    unconfirmed: Vec<(SessionId, DeliveryKey)>,
+    /// Sent to consumers that need not settle, with the number of the event; settled once that has left.
+    unconfirmed: VecDeque<(u64, SessionId, DeliveryKey)>,
     /// It stands in the list of queues with something to do.
     pub(super) marked: bool,
     /// Counts messages that came without a key of their own, for partitions in turn.
@@ -40,8 +45,8 @@ pub(crate) struct Queue {
 
 /// What a queue was declared with.
 #[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) name: Name,
+pub(crate) struct Facts {
+    pub(crate) name: Name,
     pub(super) durable: bool,
     pub(super) owner: Option<SessionId>,
     pub(super) auto_delete: bool,
@@ -52,11 +57,17 @@ pub(super) struct Facts {
 }
 
 impl Queue {
-    /// A queue with `tracks`, one for each partition of its topic in their order, or the one of its own log.
-    pub(super) fn new(id: u64, spec: &QueueSpec, owner: Option<SessionId>, mut tracks: Vec<Track>) -> Queue {
+    /// A queue with `tracks`, one for each partition of its topic in their order, or those of its own logs.
+    pub(super) fn new(id: u64, spec: &QueueSpec, owner: Option<SessionId>, mut tracks: Vec<Track>, now: Now) -> Queue {
         let logs = tracks.iter().map(|track| track.cursor.log);
         let partitions = if spec.topic.is_some() { logs.collect() } else { Vec::new() };
         tracks.sort_by_key(|track| track.cursor.log);
+        let is_mixed = tracks.iter().any(|track| track.cursor.sums().is_some());
+        let needs_rules = is_mixed || spec.options != Default::default();
+        let mut rules = needs_rules.then(|| Box::new(Rules::new(spec.options.clone(), now)));
+        if let Some(rules) = &mut rules {
+            rules.mixed = is_mixed;
+        }
         Queue {
             id,
             tenant: spec.tenant.clone(),
@@ -71,9 +82,10 @@ impl Queue {
             }),
             tracks,
             track_at: 0,
-            consumers: Consumers::default(),
+            rules,
+            consumers: Consumers::new(spec.options.single_active),
             getters: Vec::new(),
-            unconfirmed: Vec::new(),
+            unconfirmed: VecDeque::new(),
             marked: false,
             rounds: 0,
         }
@@ -84,24 +96,20 @@ impl Queue {
         self.info.durable && self.info.owner.is_none()
     }
 
-    /// The log to which a message published to it goes: its own, or the partition of the shared topic that `key` picks;
-    /// without a key, partitions in turn.
-    pub(crate) fn log_for(&mut self, key: Option<&str>) -> Option<LogId> {
-        let partitions = &self.info.partitions;
-        if partitions.is_empty() {
-            return self.own_log();
-        }
-        let at = match key {
-            Some(key) => partition_of(key.as_bytes(), partitions.len()),
-            None => self.rounds % partitions.len(),
-        };
-        self.rounds = self.rounds.wrapping_add(usize::from(key.is_none()));
-        self.info.partitions.get(at).copied()
-    }
-
-    /// The log that is its own.
+    /// The first log that is its own.
     pub(crate) fn own_log(&self) -> Option<LogId> {
         if self.info.topic.is_some() { None } else { self.tracks.first().map(|track| track.cursor.log) }
+    }
+
+    /// The logs that are its own.
+    pub(super) fn own_logs(&self) -> impl Iterator<Item = LogId> + '_ {
+        let is_own = self.info.topic.is_none();
+        self.tracks.iter().filter(move |_| is_own).map(|track| track.cursor.log)
+    }
+
+    /// What it promises.
+    pub(crate) fn kind(&self) -> QueueKind {
+        self.rules.as_ref().map_or(QueueKind::Plain, |rules| rules.options.kind)
     }
 
     pub(super) fn ready(&self) -> u64 {
@@ -116,6 +124,7 @@ impl Queue {
             auto_delete: self.info.auto_delete,
             topic: self.info.topic.clone(),
             arguments: self.info.arguments.clone(),
+            kind: self.kind(),
             ready: self.ready(),
             unsettled: self.tracks.iter().map(|track| track.cursor.unsettled()).sum(),
             consumers: u32::try_from(self.consumers.count()).unwrap_or(u32::MAX),
@@ -127,7 +136,17 @@ impl Queue {
         self.tracks.get_mut(at)
     }
 
-    /// Takes the next message, from each track in turn.
+    /// The track to look into at the `step`-th try: the highest priority first, partitions in turn.
+    fn pick(&mut self, step: usize) -> usize {
+        if self.info.topic.is_none() {
+            return self.tracks.len() - 1 - step;
+        }
+        let at = self.track_at % self.tracks.len();
+        self.track_at = at + 1;
+        at
+    }
+
+    /// Takes the next message. Those that have lived too long die on the way.
     fn next(
         &mut self,
         session: SessionId,
@@ -135,28 +154,145 @@ impl Queue {
         reads: &mut HashMap<ReadId, u64>,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
-        let mut pending = false;
-        for _ in 0..self.tracks.len() {
-            let at = self.track_at % self.tracks.len();
-            self.track_at = at + 1;
+        let with_marks = self.rules.as_ref().is_some_and(|rules| rules.needs_marks());
+        let (mut pending, mut step) = (false, 0);
+        while step < self.tracks.len() {
+            let at = self.pick(step);
+            step += 1;
             let Some(track) = self.tracks.get_mut(at) else { continue };
-            if !track.is_ready() {
-                pending |= track.waits.is_some();
-                continue;
-            }
-            match track.next(session, wanted, (self.id, reads), core) {
-                Next::Taken(taken, format, body) => {
-                    let offset = Offset(taken.offset);
-                    let key = DeliveryKey { queue: self.id, log: track.cursor.log, offset };
-                    let (redelivered, attempts) = (taken.attempts > 0, taken.attempts);
-                    return Ok(Some(Delivery { key, redelivered, attempts, format, body }));
+            let looked = loop {
+                if track.cursor.peek().is_none() && track.waits.is_none() {
+                    break None;
                 }
-                Next::Empty => {}
-                Next::Pending => pending = true,
-                Next::Failed(error) => return Err(Wait::Failed(error)),
+                match track.head((wanted, with_marks), (self.id, reads), core) {
+                    Head::Message(looked) => match self.rules.as_deref_mut() {
+                        Some(rules) if rules.has_lives() && looked.offset < track.fresh => {
+                            if !rules.is_dead(&looked.marks, core.now.wall) {
+                                break Some(looked);
+                            }
+                            if rules.is_busy() {
+                                return Err(Wait::Pending);
+                            }
+                            kill(track, rules, looked, Reason::Expired);
+                        }
+                        _ => break Some(looked),
+                    },
+                    Head::Empty => break None,
+                    Head::Pending => {
+                        pending = true;
+                        break None;
+                    }
+                    Head::Failed(error) => return Err(Wait::Failed(error)),
+                }
+            };
+            if let Some(looked) = looked {
+                return Ok(self.take(at, session, looked, core.now.mono));
+            }
+            if pending && self.info.topic.is_none() {
+                break; // a lower priority must not go first
             }
         }
         if pending { Err(Wait::Pending) } else { Ok(None) }
+    }
+
+    fn take(&mut self, at: usize, session: SessionId, looked: Looked, now: Mono) -> Option<Delivery> {
+        let tell = match self.kind() {
+            QueueKind::Plain => Tell::Nothing,
+            QueueKind::Safe => Tell::Attempts,
+            QueueKind::Stream => Tell::Offset,
+        };
+        let track = self.tracks.get_mut(at)?;
+        let taken = track.cursor.take(session, tenths(now), Weight::of(&looked.marks))?;
+        debug_assert_eq!(taken.offset, looked.offset);
+        let offset = Offset(taken.offset);
+        let key = DeliveryKey { queue: self.id, log: track.cursor.log, offset };
+        let (redelivered, attempts) = (taken.attempts > 0, taken.attempts);
+        Some(Delivery { key, redelivered, attempts, tell, format: looked.format, body: looked.body })
+    }
+
+    /// The track whose lowest ready message is the queue's head.
+    fn head_at(&self) -> Option<usize> {
+        self.tracks.iter().rposition(|track| track.cursor.peek().is_some())
+    }
+
+    /// After all that consumers want was handed out: what is at the head and has lived too long dies, and so does what
+    /// is too much. True when it stopped to let others have their turn.
+    pub(super) fn tend(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+        if self.rules.is_none() {
+            return false;
+        }
+        self.tracks.iter_mut().for_each(|track| track.fresh = u64::MAX);
+        let more = self.end_lives(reads, core) || self.drop_excess(reads, core);
+        if self.getters.is_empty() || self.tracks.iter().any(|track| track.waits.is_some()) {
+            return more;
+        }
+        for (session, call) in self.getters.drain(..) {
+            core.events.push(session, Event::GetReady(call));
+        }
+        more
+    }
+
+    fn end_lives(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+        let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
+        loop {
+            let head = self.head_at();
+            let Some(rules) = self.rules.as_deref_mut().filter(|rules| rules.has_lives()) else { return false };
+            let Some(track) = head.and_then(|at| self.tracks.get_mut(at)) else {
+                rules.life = None;
+                return false;
+            };
+            let place = track.cursor.peek().map(|offset| (track.cursor.log, offset));
+            let known = rules.life.filter(|(log, offset, _)| place == Some((*log, *offset)));
+            if let Some((_, _, end)) = known
+                && end.is_none_or(|end| end > core.now.wall)
+            {
+                return false;
+            }
+            if rules.is_busy() {
+                return true;
+            }
+            match track.head((wanted, true), (self.id, reads), core) {
+                // What does not say when it was published lives from when it came to the head.
+                Head::Message(looked) if known.is_some() || rules.is_dead(&looked.marks, core.now.wall) => {
+                    kill(track, rules, looked, Reason::Expired);
+                }
+                Head::Message(looked) => {
+                    let end = rules.end_of(&looked.marks, core.now.wall);
+                    rules.life = Some((track.cursor.log, looked.offset, end));
+                }
+                Head::Empty => {}
+                Head::Pending | Head::Failed(_) => return false,
+            }
+        }
+    }
+
+    fn drop_excess(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+        let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
+        loop {
+            let (ready, bytes, head) = (self.ready(), self.ready_bytes(), self.head_at());
+            let Some(rules) = self.rules.as_deref_mut().filter(|rules| !rules.refuses()) else { return false };
+            if !rules.is_over(ready, bytes) {
+                return false;
+            }
+            let Some(track) = head.and_then(|at| self.tracks.get_mut(at)) else { return false };
+            if rules.options.dead_letters.is_none() && track.cursor.sums().is_none() {
+                let excess = rules.options.length_max.map_or(0, |max| ready - max);
+                track.cursor.drop_ready(excess);
+                continue;
+            }
+            if rules.is_busy() {
+                return true;
+            }
+            match track.head((wanted, true), (self.id, reads), core) {
+                Head::Message(looked) => kill(track, rules, looked, Reason::MaxLength),
+                Head::Empty => {}
+                Head::Pending | Head::Failed(_) => return false,
+            }
+        }
+    }
+
+    fn ready_bytes(&self) -> u64 {
+        self.tracks.iter().map(|track| track.cursor.ready_bytes()).sum()
     }
 
     /// Hands ready messages to consumers with credit. True when it stopped to let others have their turn.
@@ -172,7 +308,7 @@ impl Queue {
                 Ok(Some(delivery)) => {
                     bytes_left = bytes_left.saturating_sub(delivery.body.bytes_about());
                     if auto_settle {
-                        self.unconfirmed.push((session, delivery.key));
+                        self.unconfirmed.push_back((u64::MAX, session, delivery.key));
                     }
                     self.consumers.served(delivery);
                 }
@@ -185,6 +321,10 @@ impl Queue {
         };
         for (session, consumer, batch) in self.consumers.batches() {
             core.events.push(session, Event::Deliver(consumer, batch));
+        }
+        let next = core.events.next_number();
+        for (number, ..) in self.unconfirmed.iter_mut().rev().take_while(|(number, ..)| *number == u64::MAX) {
+            *number = next;
         }
         more
     }
@@ -205,22 +345,49 @@ impl Queue {
 
     /// Settles one message; false when the session does not hold it.
     pub(super) fn settle(&mut self, session: SessionId, key: DeliveryKey, how: Settle) -> bool {
-        let Some(track) = self.track(key.log) else { return false };
+        let offset = key.offset.0;
         match how {
-            Settle::Ack | Settle::Discard => track.cursor.settle(session, key.offset.0),
-            Settle::Requeue => track.cursor.requeue(session, key.offset.0),
+            Settle::Ack => self.track(key.log).is_some_and(|track| track.cursor.settle(session, offset)),
+            Settle::Requeue => self.give_back(session, key.log, offset),
+            Settle::Discard => self.discard(session, key.log, offset, Reason::Rejected),
         }
     }
 
-    /// The events of the last pump have left: what needs no settling is settled.
-    pub(super) fn settle_unconfirmed(&mut self) {
-        let mut sent = std::mem::take(&mut self.unconfirmed);
-        for (session, key) in sent.drain(..) {
+    /// A message that `session` holds is ready again, unless that was once too often.
+    fn give_back(&mut self, session: SessionId, log: LogId, offset: u64) -> bool {
+        let limit = self.rules.as_ref().and_then(|rules| rules.options.delivery_limit);
+        let Some(track) = self.track(log) else { return false };
+        let made = track.cursor.attempts_of(session, offset).unwrap_or(0);
+        if limit.is_some_and(|limit| made > limit) {
+            return self.discard(session, log, offset, Reason::DeliveryLimit);
+        }
+        track.cursor.requeue(session, offset)
+    }
+
+    /// A message that `session` holds dies.
+    fn discard(&mut self, session: SessionId, log: LogId, offset: u64, reason: Reason) -> bool {
+        let Ok(at) = self.tracks.binary_search_by_key(&log, |track| track.cursor.log) else { return false };
+        let Some(track) = self.tracks.get_mut(at) else { return false };
+        match self.rules.as_deref_mut().filter(|rules| rules.options.dead_letters.is_some()) {
+            Some(rules) if track.cursor.doom(session, offset) => {
+                rules.dying.push(Dead::at(log, offset, reason));
+                true
+            }
+            Some(_) => false,
+            None => track.cursor.settle(session, offset),
+        }
+    }
+
+    /// What needs no settling is settled once its event has left: all before event `left`.
+    pub(super) fn settle_unconfirmed(&mut self, left: u64) {
+        while let Some(&(number, session, key)) = self.unconfirmed.front()
+            && number <= left
+        {
+            self.unconfirmed.pop_front();
             self.settle(session, key, Settle::Ack);
         }
-        self.unconfirmed = sent; // keeps its room
-        if self.consumers.count() == 0 {
-            self.unconfirmed = Vec::new();
+        if self.consumers.count() == 0 && self.unconfirmed.is_empty() {
+            self.unconfirmed = VecDeque::new();
         }
     }
 
@@ -229,7 +396,30 @@ impl Queue {
         if let Some(track) = self.track(key.log) {
             track.cursor.untake(session, key.offset.0);
         }
-        self.unconfirmed.retain(|(_, sent)| *sent != key);
+        self.unconfirmed.retain(|(_, _, sent)| *sent != key);
+    }
+
+    /// Somebody uses it.
+    pub(super) fn used(&mut self, now: Now) {
+        if let Some(rules) = &mut self.rules {
+            rules.used_at = now.mono;
+        }
+    }
+
+    /// Tells sessions that hold a message for longer than they may.
+    pub(super) fn tell_late(&mut self, core: &mut Core, now: Now) {
+        let Some(rules) = self.rules.as_deref_mut() else { return };
+        let Some(limit) = rules.options.settle_ms_max.filter(|_| rules.late_at.is_some_and(|at| at <= now.mono)) else {
+            return;
+        };
+        rules.late_at = Some(now.mono.plus(pause(limit)));
+        let before = tenths(now.mono).saturating_sub(u32::try_from(limit / 100).unwrap_or(u32::MAX));
+        for track in &self.tracks {
+            for (session, offset) in track.cursor.held_since(before) {
+                let key = DeliveryKey { queue: self.id, log: track.cursor.log, offset: Offset(offset) };
+                core.events.push(session, Event::SettleLate(key, limit));
+            }
+        }
     }
 
     /// Drops all that is ready; answers how many.
@@ -240,9 +430,17 @@ impl Queue {
     /// What a session holds is ready again.
     pub(super) fn session_lost(&mut self, session: SessionId) {
         self.getters.retain(|(getter, _)| *getter != session);
-        self.settle_unconfirmed();
-        for track in &mut self.tracks {
-            track.cursor.session_lost(session);
+        // Its events were taken out before: whatever of it is left has reached it.
+        let (its, others): (Vec<_>, Vec<_>) = self.unconfirmed.drain(..).partition(|(_, whose, _)| *whose == session);
+        self.unconfirmed = others.into();
+        for (_, _, key) in its {
+            self.settle(session, key, Settle::Ack);
+        }
+        let held = |track: &Track| (track.cursor.log, track.cursor.held_by(session));
+        for (log, offsets) in self.tracks.iter().map(held).collect::<Vec<_>>() {
+            for offset in offsets {
+                self.give_back(session, log, offset);
+            }
         }
     }
 
@@ -254,7 +452,8 @@ impl Queue {
 
     /// Whether there is something to record or to settle at the end of the next turn.
     pub(super) fn has_news(&self) -> bool {
-        !self.unconfirmed.is_empty() || self.tracks.iter().any(|track| track.cursor.has_news())
+        let is_dying = self.rules.as_ref().is_some_and(|rules| !rules.dying.is_empty());
+        is_dying || !self.unconfirmed.is_empty() || self.tracks.iter().any(|track| track.cursor.has_news())
     }
 
     /// Puts what has changed into `out`; false when nothing has.
@@ -277,14 +476,38 @@ impl Queue {
         }
     }
 
-    /// How far its own log can be trimmed, if further than before.
-    pub(super) fn trim(&self) -> Option<(LogId, Offset)> {
-        let track = self.tracks.first().filter(|_| self.info.topic.is_none())?;
-        let head = track.cursor.head();
-        (head > track.trimmed).then_some((track.cursor.log, Offset(head)))
+    /// How far its own logs can be trimmed, where that is further than before.
+    pub(super) fn trims(&self) -> impl Iterator<Item = (LogId, Offset)> + '_ {
+        let is_own = self.info.topic.is_none();
+        let further = move |track: &&Track| is_own && track.cursor.head() > track.trimmed;
+        self.tracks.iter().filter(further).map(|track| (track.cursor.log, Offset(track.cursor.head())))
     }
 
-    /// What [`Queue::put_delta`] and [`Queue::trim`] said is committed.
+    /// Puts that `done` are settled, and nothing else, into `out`.
+    pub(crate) fn put_dead(&self, done: &[Dead], out: &mut Vec<u8>) {
+        let mut by_log = BTreeMap::<LogId, RangeSet>::new();
+        for (log, offset) in done.iter().filter_map(|dead| dead.place) {
+            by_log.entry(log).or_default().insert(offset, offset + 1);
+        }
+        for track in &self.tracks {
+            let Some(dead) = by_log.get(&track.cursor.log) else { continue };
+            if out.is_empty() {
+                record::begin(out);
+            }
+            record::put_dead(&track.cursor, dead, out);
+        }
+    }
+
+    /// What [`Queue::put_dead`] said is committed, together with the letters.
+    pub(crate) fn buried(&mut self, done: &[Dead]) {
+        for (log, offset) in done.iter().filter_map(|dead| dead.place) {
+            if let Some(track) = self.track(log) {
+                track.cursor.dead(offset);
+            }
+        }
+    }
+
+    /// What [`Queue::put_delta`] and [`Queue::trims`] said is committed.
     pub(super) fn recorded(&mut self) {
         for track in &mut self.tracks {
             track.cursor.recorded();
@@ -303,6 +526,26 @@ impl Queue {
         self.tracks.iter_mut().for_each(Track::close_window);
         bytes
     }
+}
+
+/// The lowest ready message of `track`, just looked at, dies.
+fn kill(track: &mut Track, rules: &mut Rules, looked: Looked, reason: Reason) {
+    let Some(offset) = track.cursor.pull(Weight::of(&looked.marks)) else { return };
+    debug_assert_eq!(offset, looked.offset);
+    if rules.options.dead_letters.is_none() {
+        track.cursor.dead(offset);
+        return;
+    }
+    let mut dead = Dead::at(track.cursor.log, offset, reason);
+    if let Body::Unit(unit) = looked.body {
+        dead.unit = Some((looked.format, unit));
+    }
+    rules.dying.push(dead);
+}
+
+/// A moment in tenths of seconds.
+pub(super) fn tenths(moment: Mono) -> u32 {
+    u32::try_from(moment.0 / 100_000_000).unwrap_or(u32::MAX)
 }
 
 /// Why there is no message now.
@@ -332,6 +575,6 @@ mod tests {
     #[test]
     fn an_idle_queue_is_small() {
         // The promise is 1 KiB with its names, its log and its share of the tables.
-        assert!(size_of::<Queue>() + size_of::<Facts>() + size_of::<Track>() <= 512);
+        assert!(size_of::<Queue>() + size_of::<Facts>() + size_of::<Track>() <= 576);
     }
 }

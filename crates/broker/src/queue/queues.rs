@@ -11,6 +11,7 @@ use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
 use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
+use crate::timer::Timers;
 use crate::{BrokerError, CallId, Event, SessionId, state};
 
 /// Bytes that all queues together keep read ahead between turns.
@@ -23,15 +24,19 @@ pub(crate) struct Queues {
     /// Tenant → name → id. Looked up by borrowed names.
     pub(super) names: HashMap<Name, HashMap<Name, u64>>,
     /// Which queues run over a log.
-    pub(super) by_log: BTreeSet<(LogId, u64)>,
+    pub(crate) by_log: BTreeSet<(LogId, u64)>,
     pub(super) consumers: HashMap<ConsumerId, u64>,
     last_consumer: u64,
     /// The queues in which a session has consumers or messages, or that are its own.
     pub(super) sessions: HashMap<SessionId, BTreeSet<u64>>,
     /// Queues with something to do at the end of the turn.
-    pub(super) marked: Vec<u64>,
+    pub(crate) marked: Vec<u64>,
     /// Which queue waits for a read.
-    reads: HashMap<ReadId, u64>,
+    pub(crate) reads: HashMap<ReadId, u64>,
+    /// Dead letters were written, which their queues do not show yet.
+    pub(crate) buried: bool,
+    /// Queues that must be looked at at a moment.
+    timers: Timers<u64>,
     /// Bytes read ahead.
     pub(super) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
@@ -55,12 +60,14 @@ impl Queues {
 
     /// The turn ends, nothing is written yet: hands out what is ready and commits what has changed.
     pub(crate) fn before_flush(&mut self, core: &mut Core) {
+        let left = core.events.left();
         for at in 0..self.marked.len() {
             if let Some(queue) = self.marked.get(at).and_then(|id| self.by_id.get_mut(id)) {
-                queue.settle_unconfirmed();
+                queue.settle_unconfirmed(left);
             }
         }
         self.pump(core);
+        self.bury(core);
         self.record(core);
     }
 
@@ -70,7 +77,7 @@ impl Queues {
             if let Some(queue) = self.by_id.get_mut(&id)
                 && let Some(track) = queue.track(log)
             {
-                track.cursor.visible(watermark.0);
+                track.visible(watermark.0);
                 mark(queue, &mut self.marked);
             }
         }
@@ -94,6 +101,7 @@ impl Queues {
     /// [`Queues::record`] before the turn ends.
     pub(crate) fn after_flush(&mut self, core: &mut Core) {
         self.pump(core);
+        self.bury(core);
     }
 
     /// A read that answered `Pending` can be asked again. Also called for reads of others.
@@ -101,6 +109,11 @@ impl Queues {
         let Some(queue) = self.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
         for track in queue.tracks.iter_mut().filter(|track| track.waits == Some(read)) {
             track.waits = None;
+        }
+        if let Some(rules) = queue.rules.as_deref_mut() {
+            for dead in rules.dying.iter_mut().filter(|dead| dead.waits == Some(read)) {
+                dead.waits = None;
+            }
         }
         for (session, call) in queue.getters.drain(..) {
             core.events.push(session, Event::GetReady(call));
@@ -117,15 +130,43 @@ impl Queues {
         Some(record)
     }
 
-    /// When [`Queues::tick`] must be called at the latest: never, queues have no timers yet.
-    #[allow(clippy::unused_self)]
+    /// When [`Queues::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        None
+        self.timers.next()
     }
 
-    /// Time has passed.
-    #[allow(clippy::unused_self)]
-    pub(crate) fn tick(&mut self, _core: &mut Core, _now: Now) {}
+    /// Time has passed: queues whose time has come are looked at when the turn ends; those that nobody uses go.
+    pub(crate) fn tick(&mut self, core: &mut Core, now: Now) {
+        while let Some(id) = self.timers.pop(now.mono) {
+            let Some(queue) = self.by_id.get_mut(&id) else { continue };
+            let is_used = queue.consumers.count() > 0;
+            let Some(rules) = queue.rules.as_deref_mut() else { continue };
+            rules.timer = None;
+            if rules.is_expired(now.mono, is_used) {
+                tracing::debug!(queue = %queue.info.name, "a queue that nobody uses goes");
+                self.remove_or_log(core, id);
+                continue;
+            }
+            queue.tell_late(core, now);
+            mark(queue, &mut self.marked);
+        }
+    }
+
+    /// Sets the timer of a queue for what it needs next.
+    pub(super) fn arm(&mut self, id: u64, now: Now) {
+        let Some(queue) = self.by_id.get_mut(&id) else { return };
+        let is_used = queue.consumers.count() > 0;
+        let Some(rules) = queue.rules.as_deref_mut() else { return };
+        let alarm = rules.alarm(now, is_used);
+        self.timers.set(id, rules.timer, alarm);
+        rules.timer = alarm;
+    }
+
+    /// A queue is gone: its timer too.
+    pub(super) fn disarm(&mut self, queue: &Queue) {
+        let timer = queue.rules.as_ref().and_then(|rules| rules.timer);
+        self.timers.set(queue.id, timer, None);
+    }
 
     /// A session is gone: consumers, unsettled messages, exclusive queues.
     pub(crate) fn session_closed(&mut self, core: &mut Core, session: SessionId, _now: Now) {
@@ -142,6 +183,7 @@ impl Queues {
                 self.consumers.remove(consumer);
             }
             queue.session_lost(session);
+            queue.used(core.now);
             mark(queue, &mut self.marked);
             let unused = queue.info.auto_delete && !gone.is_empty() && queue.consumers.count() == 0;
             if unused || queue.info.owner == Some(session) {
@@ -216,6 +258,7 @@ impl Queues {
         let Some(id) = self.consumers.remove(&consumer) else { return };
         let Some(queue) = self.by_id.get_mut(&id) else { return };
         let Some(session) = queue.consumers.remove(consumer) else { return };
+        queue.used(core.now);
         let unsent =
             core.events.take_where(session, |event| matches!(event, Event::Deliver(whose, _) if *whose == consumer));
         mark(queue, &mut self.marked);
@@ -236,6 +279,7 @@ impl Queues {
     ) -> Result<Got, BrokerError> {
         let id = self.find(session, tenant, name)?.id;
         let Some(queue) = self.by_id.get_mut(&id) else { return Ok(Got::Empty) };
+        queue.used(core.now);
         mark(queue, &mut self.marked);
         let before = queue.window_bytes();
         let got = queue.get((session, wanted, auto_settle), &mut self.reads, core);
@@ -289,16 +333,32 @@ impl Queues {
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.marked = false;
             let before = queue.window_bytes();
-            let more = queue.pump(&mut self.reads, core);
+            let mut more = queue.pump(&mut self.reads, core);
+            more |= queue.tend(&mut self.reads, core);
             self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);
             if self.windows_bytes > WINDOWS_BYTES_MAX {
                 self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
             }
+            let has_rules = queue.rules.is_some();
             if more || queue.has_news() {
                 mark(queue, &mut again);
             }
+            if has_rules {
+                self.arm(id, core.now);
+            }
         }
         self.marked = again;
+    }
+
+    /// Whether letters were written since the last call.
+    pub(crate) fn has_buried(&mut self) -> bool {
+        std::mem::take(&mut self.buried)
+    }
+
+    /// Whether letters of the dead are still to be written, and can be now.
+    pub(crate) fn is_burying(&self, now: Mono) -> bool {
+        let ids = self.marked.iter().filter_map(|id| self.by_id.get(id)?.rules.as_deref());
+        ids.into_iter().any(|rules| rules.can_bury(now))
     }
 
     /// Commits what has changed in all marked queues as one batch; false when nothing has.
@@ -311,7 +371,7 @@ impl Queues {
             if queue.is_stored() && queue.put_delta(&mut records) {
                 places.push((state::cursor_of(queue.id), from..records.len()));
             }
-            trims.extend(queue.trim());
+            trims.extend(queue.trims());
         }
         let delta =
             |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
@@ -338,7 +398,7 @@ impl Queues {
 }
 
 /// Puts a queue into the list of those with something to do, once.
-pub(super) fn mark(queue: &mut Queue, marked: &mut Vec<u64>) {
+pub(crate) fn mark(queue: &mut Queue, marked: &mut Vec<u64>) {
     if !queue.marked {
         queue.marked = true;
         marked.push(queue.id);

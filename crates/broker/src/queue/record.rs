@@ -4,10 +4,11 @@
 //! numbers are variable-length. See FORMAT.md.
 //!
 //! ```text
-//! record  := version=1 section*
+//! record  := version=2 section*
 //! section := log  kind(0 delta | 1 snapshot)  delivered  [head, in snapshots]
 //!            ranges(count, {gap to the end of the one before, length})      settled; a delta's since the last record
 //!            counts(count, {gap to the one before, deliveries made})        of messages not delivered just once
+//!          | log  kind(2 sums)  counted  bytes  transient  transient_bytes  over unsettled messages before `counted`
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,10 +17,12 @@ use model::{ByteReader, ByteWriter, LogId, ReadError};
 
 use super::cursor::Cursor;
 use super::ranges::RangeSet;
+use super::sums::Sums;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const DELTA: u8 = 0;
 const SNAPSHOT: u8 = 1;
+const SUMS: u8 = 2;
 
 /// Why a record could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -42,6 +45,26 @@ pub(crate) fn put_delta(cursor: &Cursor, out: &mut Vec<u8>) {
     put(cursor.log, DELTA, cursor.delivered(), out);
     put_ranges(&cursor.news.settled, out);
     put_counts(&cursor.news.counts, out);
+    if cursor.news.sums {
+        put_sums(cursor, out);
+    }
+}
+
+/// Appends that `dead` are settled, whatever else has changed.
+pub(crate) fn put_dead(cursor: &Cursor, dead: &RangeSet, out: &mut Vec<u8>) {
+    put(cursor.log, DELTA, cursor.delivered(), out);
+    put_ranges(dead, out);
+    put_counts(&BTreeMap::new(), out);
+}
+
+/// Appends the sums of `cursor`, if it keeps any.
+pub(crate) fn put_sums(cursor: &Cursor, out: &mut Vec<u8>) {
+    let Some(sums) = cursor.sums() else { return };
+    number(cursor.log.0, out);
+    out.push(SUMS);
+    for value in [sums.counted, sums.bytes, sums.transient + sums.lost, sums.transient_bytes] {
+        number(value, out);
+    }
 }
 
 /// Appends all of `cursor`.
@@ -51,6 +74,7 @@ pub(crate) fn put_snapshot(cursor: &Cursor, out: &mut Vec<u8>) {
     number(whole.head, out);
     put_ranges(whole.done, out);
     put_counts(&whole.counts, out);
+    put_sums(cursor, out);
 }
 
 /// Replays one record. Sections of logs that are not among `cursors` make new ones.
@@ -60,21 +84,24 @@ pub(crate) fn put_snapshot(cursor: &Cursor, out: &mut Vec<u8>) {
 pub(crate) fn replay(record: &[u8], cursors: &mut Vec<Cursor>) -> Result<(), RecordError> {
     let mut reader = ByteReader::new(record);
     let version = reader.u8()?;
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(RecordError::Version(version));
     }
     while reader.left() > 0 {
         let log = LogId(get(&mut reader)?);
         let kind = reader.u8()?;
+        if kind == SUMS {
+            let sums = get_sums(&mut reader)?;
+            if let Some(cursor) = of(log, cursors) {
+                cursor.restore_sums(sums);
+            }
+            continue;
+        }
         let delivered = get(&mut reader)?;
         let head = if kind == SNAPSHOT { Some(get(&mut reader)?) } else { None };
         let ranges = get_ranges(&mut reader)?;
         let counts = get_counts(&mut reader)?;
-        let at = cursors.iter().position(|cursor| cursor.log == log).unwrap_or_else(|| {
-            cursors.push(Cursor::new(log, 0));
-            cursors.len() - 1
-        });
-        let Some(cursor) = cursors.get_mut(at) else { continue };
+        let Some(cursor) = of(log, cursors) else { continue };
         match head {
             Some(head) => {
                 cursor.restore(head, ranges, counts);
@@ -84,6 +111,21 @@ pub(crate) fn replay(record: &[u8], cursors: &mut Vec<Cursor>) -> Result<(), Rec
         }
     }
     Ok(())
+}
+
+/// The cursor over `log`; made if it is not there.
+fn of(log: LogId, cursors: &mut Vec<Cursor>) -> Option<&mut Cursor> {
+    let at = cursors.iter().position(|cursor| cursor.log == log).unwrap_or_else(|| {
+        cursors.push(Cursor::new(log, 0));
+        cursors.len() - 1
+    });
+    cursors.get_mut(at)
+}
+
+fn get_sums(reader: &mut ByteReader<'_>) -> Result<Sums, ReadError> {
+    let (counted, bytes) = (get(reader)?, get(reader)?);
+    let (transient, transient_bytes) = (get(reader)?, get(reader)?);
+    Ok(Sums { counted, bytes, transient, transient_bytes, ..Sums::default() })
 }
 
 fn put(log: LogId, kind: u8, delivered: u64, out: &mut Vec<u8>) {
@@ -159,6 +201,7 @@ fn sum(one: u64, other: u64) -> Result<u64, ReadError> {
 mod tests {
     use super::*;
     use crate::SessionId;
+    use crate::queue::sums::Weight;
     use proptest::prelude::*;
 
     fn used() -> Cursor {
@@ -166,12 +209,15 @@ mod tests {
         cursor.visible(100);
         let session = SessionId(1);
         for _ in 0..20 {
-            cursor.take(session);
+            cursor.take(session, 0, Weight::default());
         }
         cursor.settle(session, 0);
         cursor.settle(session, 7);
         cursor.requeue(session, 5);
-        cursor.take(session);
+        cursor.take(session, 0, Weight::default());
+        cursor.keep_sums(20);
+        cursor.appended(20, Weight { bytes: 7, transient: true });
+        cursor.appended(21, Weight { bytes: 9, transient: false });
         cursor
     }
 
@@ -190,7 +236,7 @@ mod tests {
         one[0].reopen(0, 100);
         other[0].reopen(0, 100);
         assert_eq!(format!("{one:?}"), format!("{other:?}"));
-        assert_eq!(other[0].ready(), 98);
+        assert_eq!(other[0].ready(), 97, "a restart ends the transient one");
     }
 
     proptest! {
@@ -211,7 +257,7 @@ mod tests {
             let _ = replay(&record, &mut cursors);
             for cursor in &mut cursors {
                 cursor.reopen(0, 100);
-                while cursor.take(SessionId(2)).is_some() {}
+                while cursor.take(SessionId(2), 0, Weight::default()).is_some() {}
             }
         }
     }

@@ -2,28 +2,40 @@
 
 use std::collections::HashMap;
 
-use model::{FormatTag, Offset};
+use bytes::Bytes;
+use model::{FormatTag, Marks, Offset};
 use storage::{Read, ReadId, ReadRequest, Storage, StorageError};
 
 use super::Body;
-use super::cursor::{Cursor, Taken};
+use super::cursor::Cursor;
 use super::window::{Found, Window};
-use crate::SessionId;
 use crate::core::Core;
 
 /// Bytes read ahead at once.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// What came of looking for the next message.
-pub(super) enum Next {
-    /// It was taken.
-    Taken(Taken, FormatTag, Body),
+/// What came of looking for the lowest ready message.
+pub(super) enum Head {
+    /// It is this; it was not taken.
+    Message(Looked),
     /// Nothing is ready.
     Empty,
     /// The disk must be waited for.
     Pending,
     /// The disk has failed to read.
     Failed(StorageError),
+}
+
+/// A message that was looked at.
+pub(super) struct Looked {
+    /// Its place.
+    pub(super) offset: u64,
+    /// What its bytes are.
+    pub(super) format: FormatTag,
+    /// Its content.
+    pub(super) body: Body,
+    /// Its marks, if they were asked for.
+    pub(super) marks: Marks,
 }
 
 /// One cursor of a queue.
@@ -34,17 +46,23 @@ pub(crate) struct Track {
     pub(super) waits: Option<ReadId>,
     /// Trimmed up to here (the queue's own log only).
     pub(super) trimmed: u64,
+    /// Messages from here on have just come into an empty queue: they are offered to consumers whatever time they have
+    /// to live.
+    pub(super) fresh: u64,
 }
 
 impl Track {
     pub(super) fn new(cursor: Cursor) -> Track {
         let trimmed = cursor.head();
-        Track { cursor, window: None, waits: None, trimmed }
+        Track { cursor, window: None, waits: None, trimmed, fresh: u64::MAX }
     }
 
-    /// Whether a message may be had without waiting.
-    pub(super) fn is_ready(&self) -> bool {
-        self.waits.is_none() && self.cursor.peek().is_some()
+    /// The watermark has moved.
+    pub(super) fn visible(&mut self, end: u64) {
+        if self.cursor.peek().is_none() {
+            self.fresh = self.cursor.end();
+        }
+        self.cursor.visible(end);
     }
 
     /// Bytes read ahead.
@@ -57,40 +75,42 @@ impl Track {
         self.window = None;
     }
 
-    /// Takes the lowest ready message for `session`.
-    pub(super) fn next(
+    /// Looks for the lowest ready message; `with_marks` if somebody wants to see them.
+    pub(super) fn head(
         &mut self,
-        session: SessionId,
-        wanted: FormatTag,
+        (wanted, with_marks): (FormatTag, bool),
         (queue, reads): (u64, &mut HashMap<ReadId, u64>),
         core: &mut Core,
-    ) -> Next {
+    ) -> Head {
         if self.waits.is_some() {
-            return Next::Pending;
+            return Head::Pending;
         }
         while let Some(offset) = self.cursor.peek() {
             let window = self.window.get_or_insert_default();
             match window.find(offset, wanted, &core.formats) {
                 Ok(Found::Body(format, body)) => {
-                    let Some(taken) = self.cursor.take(session) else { break };
-                    debug_assert_eq!(taken.offset, offset);
-                    return Next::Taken(taken, format, body);
+                    let marks = if with_marks { marks_of(format, &body, core) } else { Marks::default() };
+                    if !marks.persistent && self.cursor.is_ended(offset) {
+                        self.cursor.lose(offset);
+                        continue;
+                    }
+                    return Head::Message(Looked { offset, format, body, marks });
                 }
                 Ok(Found::Gap(to)) => self.cursor.skip(offset, to.max(offset + 1)),
                 Ok(Found::Absent) => match self.read(offset, &mut core.storage) {
                     Ok(Fill::Again) => {}
-                    Ok(Fill::Nothing) => return Next::Empty,
+                    Ok(Fill::Nothing) => return Head::Empty,
                     Ok(Fill::Pending(id)) => {
                         reads.insert(id, queue);
                         self.waits = Some(id);
-                        return Next::Pending;
+                        return Head::Pending;
                     }
-                    Err(error) => return Next::Failed(error),
+                    Err(error) => return Head::Failed(error),
                 },
                 Err(model::FormatError::Unknown(tag)) => {
                     // Nothing is lost: once its tongue is back it can be delivered.
                     tracing::error!(queue, log = %self.cursor.log, offset, tag, "no tongue knows this format");
-                    return Next::Empty;
+                    return Head::Empty;
                 }
                 Err(error) => {
                     let (end, log) = (window.unit_end(offset), self.cursor.log);
@@ -100,7 +120,7 @@ impl Track {
             }
         }
         self.window = None; // an idle queue holds nothing
-        Next::Empty
+        Head::Empty
     }
 
     /// Reads at `offset`. What is not there any more, or is damaged, is passed over.
@@ -127,6 +147,22 @@ impl Track {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The marks of a message. One that cannot be read is kept as if it had none.
+pub(crate) fn marks_of(format: FormatTag, body: &Body, core: &Core) -> Marks {
+    match body {
+        Body::Unit(unit) => unit_marks(format, unit, core),
+        Body::Neutral(message) => Marks::of(message),
+    }
+}
+
+fn unit_marks(format: FormatTag, unit: &Bytes, core: &Core) -> Marks {
+    let marks = core.formats.get(format).and_then(|format| format.marks(unit));
+    marks.unwrap_or_else(|error| {
+        tracing::error!(%error, "the marks of a stored message cannot be read");
+        Marks::default()
+    })
 }
 
 /// What came of a read.

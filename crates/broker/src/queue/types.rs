@@ -8,6 +8,8 @@ use storage::Lsn;
 
 use crate::SessionId;
 
+pub use cluster::meta::{DeadLetterTo, Overflow, QueueKind, QueueOptions};
+
 /// Names a consumer of a queue: given by the broker, unique while the process lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConsumerId(pub u64);
@@ -29,6 +31,8 @@ pub struct QueueSpec {
     pub topic: Option<Name>,
     /// All arguments as declared, for the rule of equivalence.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// What they mean.
+    pub options: QueueOptions,
 }
 
 /// A queue as it stands.
@@ -46,6 +50,8 @@ pub struct QueueInfo {
     pub topic: Option<Name>,
     /// Arguments it was declared with.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// What it promises.
+    pub kind: QueueKind,
     /// Messages that wait for a consumer.
     pub ready: u64,
     /// Messages delivered and not settled.
@@ -74,6 +80,8 @@ pub struct ConsumeSpec {
     pub exclusive: bool,
     /// Messages it may be sent at once; see [`crate::Broker::credit`].
     pub credit: u32,
+    /// Those of a higher priority are served first, as long as they have credit.
+    pub priority: i32,
 }
 
 /// Names one delivered message of a queue until it is settled.
@@ -96,11 +104,24 @@ pub struct Delivery {
     pub redelivered: bool,
     /// How many times it was delivered before and not settled.
     pub attempts: u32,
+    /// What its consumer is to be told beside the message itself.
+    pub tell: Tell,
     /// What the bytes are.
     pub format: FormatTag,
     /// The one message: in its own format a unit holding it alone is handed on as stored (shared, not copied); from a
     /// unit of several messages, or of another format than `wanted`, it is [`Body::Neutral`].
     pub body: Body,
+}
+
+/// What a consumer is told beside the message itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tell {
+    /// Nothing.
+    Nothing,
+    /// [`Delivery::attempts`]: of a queue that keeps no message for ever.
+    Attempts,
+    /// The offset in [`Delivery::key`]: of a stream.
+    Offset,
 }
 
 /// A delivered message's content.
@@ -119,7 +140,7 @@ pub enum Settle {
     Ack,
     /// Back to its old place, to be delivered again, its count raised.
     Requeue,
-    /// Not wanted: gone from the queue (to its dead letters, once there are any).
+    /// Not wanted: gone from the queue, to its dead letters if it has any.
     Discard,
 }
 

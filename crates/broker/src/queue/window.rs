@@ -14,7 +14,7 @@ use super::Body;
 
 /// What a window has for an offset.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The message.
     Body(FormatTag, Body),
     /// There is no message at the offset; the next one may be at this.
@@ -25,7 +25,7 @@ pub(super) enum Found {
 
 /// The chunks of one read.
 #[derive(Default)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// Nothing lies between this and the first chunk.
     from: u64,
     chunks: VecDeque<Chunk>,
@@ -47,19 +47,19 @@ struct Opened {
 
 impl Window {
     /// Takes over what was read from `from` on.
-    pub(super) fn load(&mut self, from: u64, chunks: Vec<Chunk>) {
+    pub(crate) fn load(&mut self, from: u64, chunks: Vec<Chunk>) {
         self.clear();
         self.from = chunks.first().map_or(from, |chunk| from.min(chunk.first.0));
         self.chunks = chunks.into();
     }
 
     /// Forgets everything, and gives the memory back.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Window::default();
     }
 
     /// Bytes held.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.units.len()).sum()
     }
 
@@ -67,7 +67,7 @@ impl Window {
     ///
     /// # Errors
     /// [`FormatError`] when the unit under it cannot be cut or opened. [`Window::unit_end`] says where the next begins.
-    pub(super) fn find(&mut self, offset: u64, wanted: FormatTag, formats: &Formats) -> Result<Found, FormatError> {
+    pub(crate) fn find(&mut self, offset: u64, wanted: FormatTag, formats: &Formats) -> Result<Found, FormatError> {
         if offset < self.from || !self.reach(offset) {
             return Ok(Found::Absent);
         }
@@ -108,7 +108,7 @@ impl Window {
 
     /// Where the unit that holds `offset` ends, or its chunk if that cannot be cut, or the next offset if neither is
     /// here: what to pass over when it is damaged.
-    pub(super) fn unit_end(&self, offset: u64) -> u64 {
+    pub(crate) fn unit_end(&self, offset: u64) -> u64 {
         let next = offset.saturating_add(1);
         match self.chunks.front() {
             Some(chunk) if chunk.first.0 <= offset && offset <= chunk.last.0 => {

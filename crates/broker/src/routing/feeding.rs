@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Header, LogId, Message, Name, Offset, Stamp, Wall};
+use model::{Header, LogId, Marks, Message, Name, Offset, Stamp, Wall};
 use storage::{Append, Batch, Chunk, Owner, Read, ReadRequest, StateChange, StorageError, SyncPolicy, Target};
 
 use super::feed::Feed;
@@ -37,6 +37,7 @@ struct Item {
     format: model::FormatTag,
     unit: std::ops::Range<usize>,
     time: Wall,
+    marks: Marks,
 }
 
 /// How far a step came.
@@ -107,7 +108,13 @@ impl Queues {
         if fed.next == from.0 {
             return Ok(Step::Done); // a compacted tail: what comes later shows that it is a gap
         }
+        for item in &fed.items {
+            self.expect(core, &item.targets, &item.marks);
+        }
         commit(core, &fed, is_stored.then_some(log))?;
+        for item in &fed.items {
+            self.note(&item.targets, &item.marks);
+        }
         if let Some(lane) = feed.lanes.get_mut(at) {
             lane.next = fed.next;
             return Ok(if lane.is_ready() { Step::More } else { Step::Done });
@@ -142,6 +149,7 @@ impl Queues {
             found.retain(|id| self.by_id.get(id).is_some_and(|queue| queue.own_log().is_some()));
             if !found.is_empty() {
                 let time = message.created.unwrap_or(chunk.time_max);
+                let marks = Marks::of(&message);
                 let message = Message { exchange: message.exchange.or(Some(feed.topic.clone())), ..message };
                 let from = fed.units.len();
                 format.build(&[(Offset::ZERO, message)], &mut fed.units)?;
@@ -151,7 +159,7 @@ impl Queues {
                     target.first = target.first.plus(*before);
                     *before += 1;
                 }
-                fed.items.push(Item { targets, format: chunk.format, unit: from..fed.units.len(), time });
+                fed.items.push(Item { targets, format: chunk.format, unit: from..fed.units.len(), time, marks });
             }
             fed.next = offset.0 + 1;
             if fed.units.len() >= FEED_BYTES {

@@ -7,7 +7,7 @@ use storage::{Append, Batch, Lsn, SyncPolicy, Target};
 use super::partitioner::partition_of;
 use super::{Mail, MailboxId, PublishRequest, Published};
 use crate::core::Core;
-use crate::queue::Queues;
+use crate::queue::{Place, Queues, mark};
 use crate::{BrokerError, Event, SessionId};
 
 /// The leader epoch of a node that is alone.
@@ -22,13 +22,23 @@ impl Queues {
         now: Now,
     ) -> Result<Published, BrokerError> {
         if self.post(core, request) {
-            return Ok(Published { queues: 1, stored: false, lsn: Lsn::default() });
+            return Ok(Published { queues: 1, refused: 0, stored: false, lsn: Lsn::default() });
         }
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
-        let published = self.route(core, request, &mut targets).and_then(|(queues, durable)| {
-            let lsn = if targets.is_empty() { Lsn::default() } else { store(core, request, &targets, (durable, now))? };
-            Ok(Published { queues, stored: !targets.is_empty(), lsn })
+        let published = self.route(core, request, &mut targets).and_then(|routed| {
+            let Routed { queues, refused, durable, counted } = routed;
+            if targets.is_empty() {
+                return Ok(Published { queues, refused, stored: false, lsn: Lsn::default() });
+            }
+            if counted {
+                self.expect(core, &targets, &request.marks);
+            }
+            let lsn = store(core, request, &targets, (durable, now))?;
+            if counted {
+                self.note(&targets, &request.marks);
+            }
+            Ok(Published { queues, refused, stored: true, lsn })
         });
         self.targets = targets;
         published
@@ -61,17 +71,15 @@ impl Queues {
         }
     }
 
-    /// Finds the logs that `request` goes to, each once; answers how many queues that are and whether one of them
-    /// survives a restart.
-    pub(super) fn route(
+    /// Finds the logs that `request` goes to, each once, and appends them to `targets`.
+    pub(crate) fn route(
         &mut self,
         core: &Core,
         request: &PublishRequest<'_>,
         targets: &mut Vec<Target>,
-    ) -> Result<(u32, bool), BrokerError> {
+    ) -> Result<Routed, BrokerError> {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        let (mut count, mut durable) = (0, false);
         match self.find_queues(request, &mut found) {
             Ok(true) => {}
             Ok(false) => {
@@ -85,20 +93,33 @@ impl Queues {
         }
         // The default exchange's key is an address, not a key to order by; nor is an empty one.
         let key = (!request.exchange.is_empty() && !request.key.is_empty()).then_some(request.key);
+        let (from, marks) = (targets.len(), &request.marks);
+        let mut routed = Routed { counted: marks.time_to_live_ms.is_some() || !marks.persistent, ..Routed::default() };
         for id in &found {
             let Some(queue) = self.by_id.get_mut(id) else { continue };
-            let Some(log) = queue.log_for(key) else { continue };
+            let log = match queue.place(key, request, core) {
+                Place::Log(log) => log,
+                Place::Full => {
+                    routed.queues += 1;
+                    routed.refused += 1;
+                    queue.refused(request);
+                    mark(queue, &mut self.marked);
+                    continue;
+                }
+                Place::Nowhere => continue,
+            };
             let Some(first) = core.partitions.next_offset(log) else { continue };
             let owns = queue.own_log().is_some();
-            count += 1;
-            durable |= queue.is_stored() || !owns;
+            routed.queues += 1;
+            routed.durable |= queue.is_stored() || !owns;
+            routed.counted |= queue.rules.is_some();
             // Two queues that share a topic have the message once in its log, and both see it.
-            if owns || !targets.iter().any(|target| target.log == log) {
+            if owns || !targets.iter().skip(from).any(|target| target.log == log) {
                 targets.push(Target { log, first });
             }
         }
         self.found = found;
-        Ok((count, durable))
+        Ok(routed)
     }
 
     /// Puts the queues that `request` goes to into `found`, each once. False when no exchange has the name.
@@ -125,6 +146,19 @@ impl Queues {
     }
 }
 
+/// Where a message goes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Routed {
+    /// How many queues it matched.
+    pub(super) queues: u32,
+    /// How many of them refused it.
+    pub(super) refused: u32,
+    /// One of them survives a restart.
+    pub(super) durable: bool,
+    /// One of them may have to count it.
+    pub(super) counted: bool,
+}
+
 /// A topic answers as an exchange of its own name unless one is declared: the key picks the partition; messages without
 /// a key take turns.
 fn to_topic(
@@ -132,7 +166,7 @@ fn to_topic(
     request: &PublishRequest<'_>,
     targets: &mut Vec<Target>,
     spread: &mut usize,
-) -> Result<(u32, bool), BrokerError> {
+) -> Result<Routed, BrokerError> {
     let topic = core.topics.get(request.tenant, request.exchange).filter(|topic| !topic.internal);
     let Some(topic) = topic else {
         return Err(BrokerError::Missing { kind: "exchange", name: request.exchange.to_owned() });
@@ -144,10 +178,9 @@ fn to_topic(
         partition_of(request.key.as_bytes(), topic.partitions.len())
     };
     let log = topic.partitions.get(at).copied();
-    if let Some((log, first)) = log.and_then(|log| Some((log, core.partitions.next_offset(log)?))) {
-        targets.push(Target { log, first });
-    }
-    Ok((targets.len() as u32, true))
+    let target = log.and_then(|log| Some(Target { log, first: core.partitions.next_offset(log)? }));
+    targets.extend(target);
+    Ok(Routed { queues: u32::from(target.is_some()), durable: true, ..Routed::default() })
 }
 
 fn store(

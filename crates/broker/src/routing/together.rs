@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::{LogId, Now, Stamp};
 use storage::{Append, Batch, Lsn, SyncPolicy, Target};
 
-use super::publish::EPOCH;
+use super::publish::{EPOCH, Routed};
 use super::{PublishRequest, Published};
 use crate::BrokerError;
 use crate::core::Core;
@@ -26,14 +26,18 @@ impl Queues {
         for request in requests {
             let mut targets: Vec<Target> = Vec::new();
             let mailed = self.mailbox_of(request).is_some();
-            let (queues, durable) = if mailed { (1, false) } else { self.route(core, request, &mut targets)? };
+            let mail = Routed { queues: 1, ..Routed::default() };
+            let found = if mailed { mail } else { self.route(core, request, &mut targets)? };
             for target in &mut targets {
                 let before = ends.entry(target.log).or_default();
                 target.first = target.first.plus(*before);
                 *before += 1;
             }
-            lasts |= durable && request.persistent && request.policy == SyncPolicy::Sync;
-            routed.push((targets, queues));
+            if found.counted {
+                self.expect(core, &targets, &request.marks);
+            }
+            lasts |= found.durable && request.persistent && request.policy == SyncPolicy::Sync;
+            routed.push((targets, found));
         }
         let appends = requests.iter().zip(&routed).filter(|(_, (targets, _))| !targets.is_empty());
         let appends = appends.map(|(request, (targets, _))| Append {
@@ -53,11 +57,18 @@ impl Queues {
         let policy = if lasts { SyncPolicy::Sync } else { SyncPolicy::None };
         let lsn = core.commit(&Batch { appends: &appends, ..Batch::default() }, policy)?;
         let lsn = if lasts { lsn } else { Lsn::default() };
-        for request in requests {
+        for (request, (targets, found)) in requests.iter().zip(&routed) {
             self.post(core, request);
+            if found.counted {
+                self.note(targets, &request.marks);
+            }
         }
-        let told =
-            |(targets, queues): &(Vec<Target>, u32)| Published { queues: *queues, stored: !targets.is_empty(), lsn };
+        let told = |(targets, found): &(Vec<Target>, Routed)| Published {
+            queues: found.queues,
+            refused: found.refused,
+            stored: !targets.is_empty(),
+            lsn,
+        };
         Ok(routed.iter().map(told).collect())
     }
 }

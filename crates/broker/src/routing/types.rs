@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Format, Header, Name, Wall};
+use model::{Format, Header, Marks, Name, Wall};
 use storage::{Lsn, SyncPolicy};
 
 pub use cluster::meta::ExchangeKind;
@@ -85,6 +85,8 @@ pub struct PublishRequest<'a> {
     pub time: Wall,
     /// Must survive a restart in durable queues.
     pub persistent: bool,
+    /// What queues must know of it.
+    pub marks: Marks,
     /// When the answer may go out: [`SyncPolicy::Sync`] when somebody waits for a confirmation of a persistent message.
     pub policy: SyncPolicy,
 }
@@ -98,10 +100,12 @@ pub fn no_headers() -> Vec<Header> {
 /// The answer to a publish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Published {
-    /// How many queues took it; 0 when nothing matched.
+    /// How many queues it matched; 0 when nothing did.
     pub queues: u32,
     /// Something was stored, which queues show when the turn ends.
     pub stored: bool,
+    /// How many of them were too full and refused it: the publisher is told that it was not taken.
+    pub refused: u32,
     /// Hold the confirmation back until progress has reached this, by the request's policy. [`Lsn`] 0 when nothing
     /// was stored.
     pub lsn: Lsn,

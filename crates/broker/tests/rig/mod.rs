@@ -4,13 +4,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::group::{LedgerCodec, LedgerEntry};
 use broker::queue::*;
 use broker::routing::*;
 use broker::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
 use bytes::Bytes;
-use model::{Format, FormatError, FormatTag, Formats, Header, HeaderValue, Message, Name, Now, Offset, UnitAt, Wall};
+use model::{
+    Address, DeadLetters, Death, Format, FormatError, FormatTag, Formats, Header, HeaderValue, Marks, Message, Mono,
+    Name, Now, Offset, Reason, UnitAt, Wall,
+};
 use storage::sim_disk::SimDisk;
 
 /// The format of units that hold one message each.
@@ -82,11 +86,55 @@ impl Format for Toy {
         Ok(())
     }
 
+    fn marks(&self, unit: &Bytes) -> Result<Marks, FormatError> {
+        let text = Toy::texts(unit).concat();
+        let mut marks = Marks { body_bytes: text.len() as u32, ..Marks::default() };
+        for word in text.split(['|', ' ']) {
+            match word.split_once('=') {
+                Some(("ttl", ms)) => marks.time_to_live_ms = ms.parse().ok(),
+                Some(("at", ms)) => marks.published = Wall(ms.parse().unwrap()),
+                Some(("level", level)) => marks.priority = level.parse().unwrap(),
+                _ => marks.persistent &= word != "transient",
+            }
+        }
+        Ok(marks)
+    }
+
+    fn dead_letters(&self) -> Option<&dyn DeadLetters> {
+        (self.0 == ONE).then_some(self)
+    }
+
     fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError> {
         for (_, message) in messages {
             let text = message.value.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
             out.extend(Toy::unit(&[text.ok_or(FormatError::Malformed("no text"))?]));
         }
+        Ok(())
+    }
+}
+
+/// Deaths are written behind the text, the latest first: `text|queue:reason|…`; a time to live is taken off.
+impl DeadLetters for Toy {
+    fn address<'u>(&self, _unit: &'u [u8]) -> Result<Address<'u>, FormatError> {
+        Ok(Address { key: "dead", more_keys: Vec::new(), headers: Vec::new() })
+    }
+
+    fn deaths(&self, unit: &[u8], visit: &mut dyn FnMut(&str, Reason)) -> Result<(), FormatError> {
+        for death in Toy::texts(unit).concat().split('|').skip(1) {
+            let (queue, reason) = death.split_once(':').unwrap();
+            visit(queue, Reason::of(reason).unwrap());
+        }
+        Ok(())
+    }
+
+    fn bury(&self, unit: &[u8], death: &Death<'_>, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        let text = Toy::texts(unit).concat();
+        let (text, deaths) =
+            text.split_once('|').map_or((text.as_str(), String::new()), |(text, deaths)| (text, format!("|{deaths}")));
+        let words = text.split(' ').filter(|word| !word.starts_with("ttl=") && !word.starts_with("at="));
+        let text = words.collect::<Vec<_>>().join(" ");
+        let text = format!("{text} at={}|{}:{}{deaths}", death.at.0, death.queue, death.reason.name());
+        out.extend(Toy::unit(&[&text]));
         Ok(())
     }
 }
@@ -141,7 +189,7 @@ impl Rig {
         let mut formats = Formats::default();
         formats.add(Box::new(Toy(ONE)));
         formats.add(Box::new(Toy(MANY)));
-        let now = Now::default();
+        let now = Now { mono: Mono(1_000_000_000), wall: Wall(1_000_000) };
         let broker = Broker::open(Arc::new(disk.clone()), options.clone(), formats, Box::new(NoLedger), now).unwrap();
         let mut rig = Rig { disk, broker, now, inbox: VecDeque::new(), options };
         rig.settle_down();
@@ -166,6 +214,20 @@ impl Rig {
             self.inbox.push_back(event);
         }
         self.inbox.len() > before
+    }
+
+    /// Time passes, with a tick at each moment that the broker asks for.
+    pub fn pass(&mut self, ms: u64) {
+        let end = Now { mono: self.now.mono.plus(Duration::from_millis(ms)), wall: Wall(self.now.wall.0 + ms as i64) };
+        while let Some(at) = self.broker.deadline().filter(|at| *at <= end.mono) {
+            let ms = at.since(self.now.mono).as_millis() as i64;
+            self.now = Now { mono: at.max(self.now.mono), wall: Wall(self.now.wall.0 + ms) };
+            self.broker.tick(self.now);
+            self.settle_down();
+        }
+        self.now = end;
+        self.broker.tick(self.now);
+        self.settle_down();
     }
 
     /// Turns and jobs until nothing is left to do.
@@ -212,7 +274,8 @@ impl Rig {
             format: &Toy(ONE),
             unit: &unit,
             time: Wall(1),
-            persistent: true,
+            persistent: !text.contains("transient"),
+            marks: Toy(ONE).marks(&Bytes::copy_from_slice(&unit)).unwrap(),
             policy,
         };
         self.broker.publish(&request, self.now)
@@ -230,7 +293,7 @@ impl Rig {
     }
 
     pub fn consume(&mut self, session: u64, queue: &str, credit: u32) -> ConsumerId {
-        let spec = ConsumeSpec { auto_settle: false, exclusive: false, credit };
+        let spec = ConsumeSpec { auto_settle: false, exclusive: false, credit, priority: 0 };
         self.broker.consume(SessionId(session), "/", queue, spec, ONE).unwrap()
     }
 
@@ -313,6 +376,7 @@ pub fn spec(text: &str) -> QueueSpec {
         auto_delete: false,
         topic: None,
         arguments: BTreeMap::new(),
+        options: QueueOptions::default(),
     }
 }
 

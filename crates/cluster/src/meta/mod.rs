@@ -8,7 +8,7 @@ mod topic;
 mod user;
 
 pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
-pub use queue::{Queue, QueueSource};
+pub use queue::{DeadLetterTo, Overflow, Queue, QueueKind, QueueOptions, QueueSource};
 pub use topic::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
 pub use user::{Credential, User};
 

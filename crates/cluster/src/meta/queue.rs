@@ -25,6 +25,83 @@ pub struct Queue {
     pub exclusive: bool,
     /// Arguments it was declared with, as (name, typed JSON value): a second declaration must be equal.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// What they mean.
+    #[serde(default, skip_serializing_if = "QueueOptions::is_default")]
+    pub options: QueueOptions,
+}
+
+/// What a queue does besides keeping messages and handing them out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct QueueOptions {
+    /// What it promises.
+    pub kind: QueueKind,
+    /// Messages die after so many milliseconds.
+    pub message_ttl_ms: Option<u64>,
+    /// It goes when nobody has used it for so many milliseconds.
+    pub expires_ms: Option<u64>,
+    /// The most messages that may wait in it.
+    pub length_max: Option<u64>,
+    /// The most bytes of bodies that may wait in it.
+    pub bytes_max: Option<u64>,
+    /// What happens when it is full.
+    pub overflow: Overflow,
+    /// Where dead messages go.
+    pub dead_letters: Option<DeadLetterTo>,
+    /// Messages of a higher priority, up to this, go first.
+    pub priority_max: Option<u8>,
+    /// One consumer at a time is served, the others wait for its place.
+    pub single_active: bool,
+    /// A message given back more often than this dies.
+    pub delivery_limit: Option<u32>,
+    /// A delivery must be settled within so many milliseconds.
+    pub settle_ms_max: Option<u64>,
+    /// A stream forgets messages older than so many milliseconds.
+    pub age_ms_max: Option<u64>,
+}
+
+impl QueueOptions {
+    fn is_default(&self) -> bool {
+        *self == QueueOptions::default()
+    }
+}
+
+/// What a queue promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueKind {
+    /// Each message survives if it asks for it.
+    #[default]
+    Plain,
+    /// Every message survives, and none comes back for ever.
+    Safe,
+    /// Messages stay when they are read; each reader has its own place.
+    Stream,
+}
+
+/// What happens when a queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overflow {
+    /// The oldest message dies.
+    #[default]
+    DropHead,
+    /// The new one is refused.
+    Reject,
+    /// The new one is refused, and goes to the dead letters.
+    RejectToDeadLetters,
+}
+
+/// Where dead messages go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DeadLetterTo {
+    /// The exchange, which need not exist.
+    pub exchange: String,
+    /// The key they get; without one they keep their own.
+    pub key: Option<String>,
+    /// A message that no queue takes stays where it is and is tried again.
+    pub at_least_once: bool,
 }
 
 /// What a queue's cursor runs over.
@@ -33,8 +110,11 @@ pub struct Queue {
 pub enum QueueSource {
     /// A log of its own.
     Own {
-        /// That log.
+        /// That log; of a queue with priorities that of the lowest.
         log: u64,
+        /// How many logs follow it, one for each higher priority.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u8,
     },
     /// All partitions of a topic of the same tenant, without a copy.
     Topic {
@@ -43,12 +123,19 @@ pub enum QueueSource {
     },
 }
 
-impl Queue {
-    fn log(&self) -> Option<u64> {
-        match self.source {
-            QueueSource::Own { log } => Some(log),
-            QueueSource::Topic { .. } => None,
-        }
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+impl QueueSource {
+    /// The logs that are the queue's own, ascending.
+    pub fn own_logs(&self) -> impl Iterator<Item = u64> + use<> {
+        let (from, count) = match *self {
+            QueueSource::Own { log, more } => (log, u64::from(more) + 1),
+            QueueSource::Topic { .. } => (0, 0),
+        };
+        (0..count).map(move |at| from + at)
     }
 }
 
@@ -59,17 +146,17 @@ impl Catalog {
             self.check_topic(&(queue.tenant.clone(), topic.clone()))?;
         }
         let reused = |id: &u64| *id <= self.last_log;
-        if let Some(id) = [Some(queue.id), queue.log()].into_iter().flatten().find(reused) {
+        if let Some(id) = std::iter::once(queue.id).chain(queue.source.own_logs()).find(reused) {
             return Err(MetaError::LogReused(id));
         }
-        if queue.log() == Some(queue.id) {
+        if queue.source.own_logs().any(|log| log == queue.id) {
             return Err(MetaError::LogReused(queue.id));
         }
         Ok(())
     }
 
     pub(super) fn create_queue(&mut self, queue: &Queue) {
-        self.last_log = self.last_log.max(queue.id).max(queue.log().unwrap_or(0));
+        self.last_log = queue.source.own_logs().fold(self.last_log.max(queue.id), u64::max);
         self.queues.insert((queue.tenant.clone(), queue.name.clone()), queue.clone());
     }
 

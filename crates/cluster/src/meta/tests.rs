@@ -43,6 +43,7 @@ fn queue(name: &str, id: u64, source: QueueSource) -> Command {
         auto_delete: false,
         exclusive: false,
         arguments: [("x-max".to_owned(), serde_json::json!({"int": 5}))].into(),
+        options: Default::default(),
     })
 }
 
@@ -98,10 +99,10 @@ fn refused(catalog: &Catalog, command: &Command, why: &str) {
 
 #[test]
 fn topics_and_queues_share_one_name_space_per_tenant() {
-    let catalog = catalog(&[topic("t", &[1, 2]), queue("q", 3, QueueSource::Own { log: 4 })]);
+    let catalog = catalog(&[topic("t", &[1, 2]), queue("q", 3, QueueSource::Own { log: 4, more: 0 })]);
     refused(&catalog, &topic("t", &[9]), "topic 't' exists");
     refused(&catalog, &topic("q", &[9]), "queue 'q' exists");
-    refused(&catalog, &queue("t", 9, QueueSource::Own { log: 10 }), "topic 't' exists");
+    refused(&catalog, &queue("t", 9, QueueSource::Own { log: 10, more: 0 }), "topic 't' exists");
     let mut other = catalog.clone();
     let Command::CreateTopic(mut topic) = topic("q", &[9]) else { unreachable!() };
     topic.tenant = "other".into();
@@ -114,9 +115,9 @@ fn a_log_id_is_never_given_twice_even_after_its_topic_is_gone() {
     assert_eq!(catalog.last_log, 6);
     refused(&catalog, &topic("u", &[6]), "log 6 was given before");
     refused(&catalog, &topic("u", &[8, 8]), "log 8 was given before");
-    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 6 }), "log 6 was given before");
-    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 7 }), "log 7 was given before");
-    catalog.apply(&queue("q", 9, QueueSource::Own { log: 8 })).unwrap();
+    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 6, more: 0 }), "log 6 was given before");
+    refused(&catalog, &queue("q", 7, QueueSource::Own { log: 7, more: 0 }), "log 7 was given before");
+    catalog.apply(&queue("q", 9, QueueSource::Own { log: 8, more: 0 })).unwrap();
     assert_eq!(catalog.last_log, 9);
 }
 
@@ -152,8 +153,8 @@ fn a_queue_over_a_topic_needs_that_topic() {
 #[test]
 fn bindings_go_with_their_queue_and_their_exchange() {
     let all = [
-        queue("q", 1, QueueSource::Own { log: 2 }),
-        queue("r", 3, QueueSource::Own { log: 4 }),
+        queue("q", 1, QueueSource::Own { log: 2, more: 0 }),
+        queue("r", 3, QueueSource::Own { log: 4, more: 0 }),
         exchange("e"),
         Command::Bind(binding("e", "q")),
         Command::Bind(binding("e", "q")),
@@ -187,7 +188,7 @@ fn bindings_between_exchanges_go_with_either_end() {
 
 #[test]
 fn a_fed_binding_is_the_topics_and_not_that_of_an_exchange_of_its_name() {
-    let mut catalog = catalog(&[topic("t", &[1]), queue("q", 2, QueueSource::Own { log: 3 }), exchange("t")]);
+    let mut catalog = catalog(&[topic("t", &[1]), queue("q", 2, QueueSource::Own { log: 3, more: 0 }), exchange("t")]);
     let fed = Binding { since: vec![(1, 0)], ..binding("t", "q") };
     catalog.apply(&Command::Bind(fed.clone())).unwrap();
     catalog.apply(&Command::Bind(Binding { since: vec![(1, 7)], ..fed.clone() })).unwrap();
@@ -222,7 +223,7 @@ fn catalog_and_commands_survive_as_json() {
         topic("t", &[1, 2]),
         topic("gone", &[3]),
         change("t", &[("max.message.bytes", "7")], &["retention.ms"]),
-        queue("q", 4, QueueSource::Own { log: 5 }),
+        queue("q", 4, QueueSource::Own { log: 5, more: 0 }),
         queue("s", 6, QueueSource::Topic { topic: "t".into() }),
         growth("t", &[7, 8]),
         exchange("e"),

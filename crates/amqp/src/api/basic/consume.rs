@@ -1,12 +1,13 @@
 //! basic.consume and basic.cancel.
 
-use broker::queue::ConsumeSpec;
-use model::{ByteReader, HeaderValue};
+use broker::queue::{ConsumeSpec, QueueKind};
+use model::{ByteReader, Header, HeaderValue};
 
 use super::bit;
+use crate::api::queue_args::type_of;
 use crate::api::reply::{self, REPLY_TO};
 use crate::channel::consumers::Consumer;
-use crate::config::CREDIT_FIRST;
+use crate::config::{CREDIT_FIRST, VHOST};
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
 use crate::unit::TAG;
@@ -18,12 +19,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let (queue_text, tag) = (short(r)?, short(r)?);
     let bits = r.u8()?;
     let (no_ack, exclusive, nowait) = (bit(bits, 1), bit(bits, 2), bit(bits, 3));
-    for argument in table::read(table::body(r)?)? {
-        let plain = argument.name == "x-priority" && argument.value == HeaderValue::Int(0);
-        if matches!(argument.name.as_str(), "x-priority" | "x-stream-offset" | "x-stream-filter") && !plain {
-            return Err(Refusal::not_served(format_args!("consumer argument '{}' is", argument.name)));
-        }
-    }
+    let arguments = table::read(table::body(r)?)?;
     if call.ch.has_tag(tag) {
         return Err(Refusal::new(Code::NotAllowed, format!("attempt to reuse consumer tag '{tag}'")));
     }
@@ -31,6 +27,10 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         return reply::consume(call, tag, no_ack, nowait);
     }
     let queue = call.queue_name(queue_text)?;
+    call.flush();
+    let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
+    let kind = found.map_err(|error| Refusal::of(&error, "queue"))?.kind;
+    let priority = priority(&arguments, kind, &queue)?;
     let tag = match tag {
         "" => call.conn.unique_name("amq.ctag-", call.cx.now, call.cx.broker),
         _ => tag.to_owned(),
@@ -41,8 +41,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         (false, own, _) => u32::from(own),
     };
     let credit = if prefetch == 0 { CREDIT_FIRST } else { prefetch };
-    let spec = ConsumeSpec { auto_settle: no_ack, exclusive, credit };
-    call.flush();
+    let spec = ConsumeSpec { auto_settle: no_ack, exclusive, credit, priority };
     let started = call.cx.broker.consume(call.conn.session(), &call.conn.tenant, &queue, spec, TAG);
     let id = started.map_err(|error| Refusal::of(&error, "queue"))?;
     call.conn.consumers.insert(id, call.ch.number);
@@ -51,6 +50,29 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0, window: credit, mean_bytes: 0 });
     Ok(())
+}
+
+/// The consumer's priority. Other arguments belong to streams; what is not known is ignored.
+fn priority(arguments: &[Header], kind: QueueKind, queue: &str) -> Result<i32, Refusal> {
+    let mut priority = 0;
+    for Header { name, value } in arguments {
+        let invalid = |why: String| {
+            Err(Refusal::precondition(format!("invalid arg '{name}' for queue '{queue}' in vhost '{VHOST}'{why}")))
+        };
+        match (name.as_str(), value) {
+            ("x-priority", HeaderValue::Int(number)) => {
+                priority = i32::try_from(*number).unwrap_or(if *number < 0 { i32::MIN } else { i32::MAX });
+            }
+            ("x-priority", other) => {
+                return invalid(format!(": \"expected integer, got {}\"", table::type_name(other)));
+            }
+            ("x-stream-offset" | "x-stream-filter" | "x-stream-match-unfiltered", _) if kind != QueueKind::Stream => {
+                return invalid(format!(" of queue type {}", type_of(kind)));
+            }
+            _ => {}
+        }
+    }
+    Ok(priority)
 }
 
 /// (tag | nowait). A tag that is not known is no error.

@@ -1,7 +1,7 @@
 //! Messages on their way out: basic.deliver and the content of basic.get-ok. Stored units are cut into frames as they
 //! are; only messages of other tongues are put into our form first.
 
-use broker::queue::{Body, ConsumerId, Delivery};
+use broker::queue::{Body, ConsumerId, Delivery, Tell};
 use broker::{OUTPUT_ROOM_BYTES, Outbox};
 use bytes::Bytes;
 
@@ -11,6 +11,7 @@ use crate::conn::Call;
 use crate::format::build_one;
 use crate::unit::{Unit, UnitBuilder};
 use crate::wire::frame::{OVERHEAD, put_body_start, put_end, put_header, put_method};
+use crate::wire::props::with_number;
 use crate::wire::text::put_short;
 
 const DELIVER: (u16, u16) = (60, 60);
@@ -80,6 +81,18 @@ pub fn refill(call: &mut Call<'_, '_>, id: ConsumerId) {
     }
 }
 
+/// A header that a consumer is told beside the message.
+type Told = (&'static str, i64);
+
+fn told(delivery: &Delivery) -> Option<Told> {
+    let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    match delivery.tell {
+        Tell::Nothing => None,
+        Tell::Attempts => Some(("x-delivery-count", delivery.attempts.into())),
+        Tell::Offset => Some(("x-stream-offset", number(delivery.key.offset.0))),
+    }
+}
+
 fn delivery_bytes(delivery: &Delivery) -> usize {
     match &delivery.body {
         Body::Unit(unit) => unit.len(),
@@ -109,17 +122,17 @@ impl Writer<'_> {
     /// Writes one message: the method by `method`, then header and body.
     pub fn write(self, delivery: &Delivery, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
         match &delivery.body {
-            Body::Unit(bytes) => self.write_unit(bytes, method),
+            Body::Unit(bytes) => self.write_unit(bytes, told(delivery), method),
             Body::Neutral(message) => {
                 let mut builder = UnitBuilder::default();
                 build_one(message, &mut builder);
-                self.write_unit(&Bytes::from(builder.into_bytes()), method);
+                self.write_unit(&Bytes::from(builder.into_bytes()), told(delivery), method);
             }
         }
     }
 
     /// Writes one message that is a unit of ours.
-    pub fn write_unit(self, bytes: &Bytes, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
+    pub fn write_unit(self, bytes: &Bytes, told: Option<Told>, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
         // A unit that cannot be read is damage that storage's checks let pass: an empty message keeps tags in step.
         let unit = match Unit::first(bytes) {
             Ok((unit, _)) => unit,
@@ -130,7 +143,8 @@ impl Writer<'_> {
         };
         let sink = self.held.sink(self.out);
         method(sink, &unit);
-        put_header(sink, self.channel, unit.body.len() as u64, unit.props);
+        let made = told.and_then(|(name, value)| with_number(unit.props, name, value).ok());
+        put_header(sink, self.channel, unit.body.len() as u64, made.as_deref().unwrap_or(unit.props));
         if unit.body.len() < SHARE_BYTES_MIN || !self.held.is_empty() {
             put_body(self.held.sink(self.out), self.channel, self.frame, unit.body);
             return;

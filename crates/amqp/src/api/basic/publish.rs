@@ -13,7 +13,7 @@ use crate::channel::confirms::{put_ack, put_nack};
 use crate::config::{SCRATCH_BYTES_KEPT, STALLED_AGAIN, UNFINISHED_MESSAGES_MAX, VHOST};
 use crate::conn::{Call, Done, Stalled, Unseen};
 use crate::errors::{Code, Refusal};
-use crate::format::FORMAT;
+use crate::format::{FORMAT, time_to_live};
 use crate::unit::Unit;
 use crate::wire::props::{self, Props};
 use crate::wire::table;
@@ -73,6 +73,8 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         mandatory,
         persistent: props.delivery_mode == Some(2),
         timestamp: props.timestamp,
+        priority: props.priority.unwrap_or(0),
+        time_to_live_ms: time_to_live(&props),
         body_bytes,
         left: body_bytes,
     };
@@ -160,8 +162,6 @@ fn check(call: &mut Call<'_, '_>, props: &Props<'_>) -> Result<bool, Refusal> {
     }
     if let Some(text) = props.expiration {
         check_expiration(text)?;
-        // Kept without effect the message would live for ever.
-        return Err(Refusal::not_served("expiration is"));
     }
     match props.headers {
         Some(headers) => copies::collect(headers, &mut call.ch.copies),
@@ -240,6 +240,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
             unit: call.ch.unit.bytes(),
             time: content.time(call.cx.now.wall),
             persistent: content.persistent,
+            marks: content.marks(call.cx.now.wall),
             policy,
         },
         call.cx.now,
@@ -281,7 +282,9 @@ fn stored(call: &mut Call<'_, '_>, content: Content, published: Published, polic
     }
     if let Some(confirms) = &mut call.ch.confirms {
         let number = confirms.count();
-        if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
+        if published.refused > 0 {
+            put_nack(sink, call.ch.number, number);
+        } else if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
             call.conn.confirms_waiting += 1;
             call.conn.list(call.ch);
         } else {

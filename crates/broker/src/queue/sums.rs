@@ -1,0 +1,87 @@
+//! Sums over the unsettled messages of one log: what a queue must know of messages that nobody has looked at.
+//!
+//! Only logs that need them have them: those with messages that a restart ends (transient ones in a lasting queue),
+//! with messages that have their own time to live, or of a queue whose bytes are limited. Elsewhere nothing is counted.
+
+use model::Marks;
+
+/// The sums of one log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Everything before is counted.
+    pub(super) counted: u64,
+    /// Bodies of unsettled messages, in bytes.
+    pub(super) bytes: u64,
+    /// Unsettled messages that a restart ends.
+    pub(super) transient: u64,
+    /// Their bytes, also in `bytes`.
+    pub(super) transient_bytes: u64,
+    /// A restart has ended these; they are not passed over yet, and not in the other sums.
+    pub(super) lost: u64,
+    /// They all lie before this.
+    pub(super) lost_end: u64,
+}
+
+/// What is remembered of a message in flight for the sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    /// The size of its body.
+    pub(super) bytes: u32,
+    /// A restart ends it.
+    pub(super) transient: bool,
+}
+
+impl Weight {
+    /// Of a message with these marks.
+    pub(crate) fn of(marks: &Marks) -> Weight {
+        Weight { bytes: marks.body_bytes, transient: !marks.persistent }
+    }
+}
+
+impl Sums {
+    /// Nothing before `counted` needs counting.
+    pub(crate) fn from(counted: u64) -> Sums {
+        Sums { counted, ..Sums::default() }
+    }
+
+    /// A message was appended at `offset`.
+    pub(crate) fn add(&mut self, offset: u64, weight: Weight) {
+        if offset < self.counted {
+            return;
+        }
+        self.counted = offset + 1;
+        self.bytes += u64::from(weight.bytes);
+        if weight.transient {
+            self.transient += 1;
+            self.transient_bytes += u64::from(weight.bytes);
+        }
+    }
+
+    /// A message is settled.
+    pub(crate) fn remove(&mut self, weight: Weight) {
+        self.bytes = self.bytes.saturating_sub(u64::from(weight.bytes));
+        if weight.transient {
+            self.transient = self.transient.saturating_sub(1);
+            self.transient_bytes = self.transient_bytes.saturating_sub(u64::from(weight.bytes));
+        }
+    }
+
+    /// Of all that is unsettled only these are left.
+    pub(crate) fn only(&mut self, left: impl Iterator<Item = Weight>) {
+        *self = Sums::from(self.counted);
+        for weight in left {
+            self.bytes += u64::from(weight.bytes);
+            self.transient += u64::from(weight.transient);
+            self.transient_bytes += if weight.transient { u64::from(weight.bytes) } else { 0 };
+        }
+    }
+
+    /// A restart: what it ends is lost.
+    pub(super) fn restarted(&mut self, end: u64) {
+        self.lost += self.transient;
+        self.bytes = self.bytes.saturating_sub(self.transient_bytes);
+        (self.transient, self.transient_bytes) = (0, 0);
+        self.lost_end = if self.lost > 0 { end } else { 0 };
+        self.counted = self.counted.max(end);
+    }
+}
