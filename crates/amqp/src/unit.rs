@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 4 | length of all that follows |
 //! | 1 | flags: bit 0 = persistent; bit 1 = a dead letter; bits 6–7 = layout, 0; the others 0 |
-//! | 0 or 1 | of a dead letter: how many entries of its header x-death, from the front, the broker wrote since it was published |
+//! | 0 or 1 | of a dead letter: how many entries of x-death, from the front, the broker wrote since it was published |
 //! | 8 | when it was published, wall milliseconds, signed |
 //! | 1 + n | exchange it was published to; empty for the default exchange |
 //! | 1 + n | routing key |

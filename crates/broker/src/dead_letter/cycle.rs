@@ -3,7 +3,7 @@
 
 use model::Reason;
 
-/// Whether sending a message on to `queue` would close a cycle; its deaths, the latest first, are given to [`Cycle::saw`].
+/// Whether sending a message on to `queue` would close a cycle; [`Cycle::saw`] is given its deaths, the latest first.
 #[derive(Debug)]
 pub(super) struct Cycle<'a> {
     queue: &'a str,
