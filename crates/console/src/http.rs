@@ -14,6 +14,10 @@ pub struct Request {
     pub query: String,
     /// The `Authorization` header.
     pub authorization: Option<Vec<u8>>,
+    /// A page of another site made a browser send it.
+    pub is_foreign: bool,
+    /// The body is said to be JSON.
+    pub is_json: bool,
     /// The body.
     pub body: Vec<u8>,
     /// The client will send another request on this connection.
@@ -59,10 +63,7 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
         return Err(Refusal::new(501, "not_implemented", "send the body with a Content-Length, not in chunks"));
     }
     let length = body_length(head)?;
-    if length.is_none() && matches!(method, "POST" | "PUT" | "PATCH") {
-        return Err(Refusal::new(411, "length_required", "send the body with a Content-Length"));
-    }
-    let length = length.unwrap_or(0);
+    let length = length.unwrap_or(0); // without one there is no body (RFC 9112 section 6.3)
     if length > BODY_BYTES_MAX as u64 {
         return Err(Refusal::new(413, "too_large", format!("a body has at most {BODY_BYTES_MAX} bytes")));
     }
@@ -71,7 +72,7 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
         let expects = header(head, "expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
         return Ok(Parsed::Partial(expects && bytes.len() == head_bytes));
     };
-    let target = head.path.unwrap_or_default();
+    let target = origin_form(head.path.unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let connection = header(head, "connection").unwrap_or_default();
     let keep_alive = match head.version {
@@ -83,10 +84,37 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
         path: path.to_owned(),
         query: query.to_owned(),
         authorization: header(head, "authorization").map(<[u8]>::to_vec),
+        is_foreign: is_foreign(head),
+        is_json: header(head, "content-type").is_some_and(is_json),
         body: body.to_vec(),
         keep_alive,
     };
     Ok(Parsed::Request(request, end))
+}
+
+/// A target without scheme and authority, which proxies send (RFC 9112 section 3.2.2).
+fn origin_form(target: &str) -> &str {
+    let Some(rest) = target.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http")) else {
+        return target;
+    };
+    rest.1.find(['/', '?']).map_or("/", |at| &rest.1[at..])
+}
+
+/// Browsers say of a request of another site's page where it comes from, and send the password along all the same.
+fn is_foreign(head: &httparse::Request<'_, '_>) -> bool {
+    if header(head, "sec-fetch-site").is_some_and(|site| !matches!(site, b"same-origin" | b"none")) {
+        return true;
+    }
+    let host = header(head, "host").unwrap_or_default();
+    header(head, "origin").is_some_and(|origin| {
+        let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+        authority.is_none_or(|authority| !authority.eq_ignore_ascii_case(host))
+    })
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 /// The one length all `Content-Length` headers agree on (RFC 9112 section 6.3: else somebody smuggles).
@@ -169,8 +197,8 @@ fn reason(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         409 => "Conflict",
-        411 => "Length Required",
         413 => "Content Too Large",
+        415 => "Unsupported Media Type",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         503 => "Service Unavailable",
@@ -224,7 +252,7 @@ mod tests {
     fn bad_requests_are_refused_with_the_right_status() {
         let cases: [(&[u8], u16); 7] = [
             (b"\x00\x01\x02\r\n\r\n", 400),
-            (b"POST / HTTP/1.1\r\n\r\n", 411),
+            (b"POST / HTTP/1.1\r\n\r\n", 200),
             (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
             (b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
             (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
@@ -236,6 +264,47 @@ mod tests {
         }
         let long = [b"GET / HTTP/1.1\r\nA: ".as_slice(), &[b'x'; HEAD_BYTES_MAX]].concat();
         assert_eq!(status(&long), 431);
+    }
+
+    fn read(bytes: &str) -> Request {
+        let Parsed::Request(request, _) = parse(bytes.as_bytes()) else { panic!("a request: {bytes}") };
+        request
+    }
+
+    #[test]
+    fn a_target_with_scheme_and_host_is_the_same_path() {
+        for (target, path, query) in [
+            ("http://h:1/a/b?x=1", "/a/b", "x=1"),
+            ("HTTP://h", "/", ""),
+            ("http://h?x=1", "", "x=1"),
+            ("/a?u=http://h/b", "/a", "u=http://h/b"),
+        ] {
+            let request = read(&format!("GET {target} HTTP/1.1\r\n\r\n"));
+            assert_eq!((request.path.as_str(), request.query.as_str()), (path, query), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_another_sites_page_sends_is_told_from_our_own() {
+        for (headers, foreign) in [
+            ("", false),
+            ("Origin: http://h:1\r\n", false),
+            ("Origin: https://H:1\r\nSec-Fetch-Site: same-origin\r\n", false),
+            ("Sec-Fetch-Site: none\r\n", false),
+            ("Origin: http://other:1\r\n", true),
+            ("Origin: http://h:2\r\n", true),
+            ("Origin: null\r\n", true),
+            ("Sec-Fetch-Site: cross-site\r\n", true),
+            ("Sec-Fetch-Site: same-site\r\n", true),
+        ] {
+            let request = read(&format!("POST / HTTP/1.1\r\nHost: h:1\r\n{headers}\r\n"));
+            assert_eq!(request.is_foreign, foreign, "{headers}");
+        }
+        for (kind, json) in
+            [("application/json", true), ("Application/JSON ; charset=utf-8", true), ("text/plain", false)]
+        {
+            assert_eq!(read(&format!("POST / HTTP/1.1\r\nContent-Type: {kind}\r\n\r\n")).is_json, json);
+        }
     }
 
     #[test]

@@ -98,6 +98,11 @@ impl HttpSession {
 
     /// Finds who asks, then serves.
     fn request(&mut self, request: Request, cx: &mut Cx<'_>) {
+        let changes = !matches!(request.method.as_str(), "GET" | "HEAD");
+        if changes && request.is_foreign {
+            let reason = "the request comes from a page of another site: send it to this server from its own address";
+            return self.refuse(&Refusal::new(403, "forbidden", reason), &request, cx);
+        }
         if api::find(&request).access() == Access::Open {
             return self.serve(&request, None, cx);
         }
@@ -145,6 +150,11 @@ impl HttpSession {
                 if route.access == Access::Administrator && !administrator {
                     let reason = "this takes a user with the tag 'administrator'";
                     return self.refuse(&Refusal::new(403, "forbidden", reason), request, cx);
+                }
+                // Whatever a page of another site can send without asking first is not this.
+                if !request.body.is_empty() && !request.is_json {
+                    let reason = "a body must be sent with Content-Type: application/json";
+                    return self.refuse(&Refusal::new(415, "unsupported_media_type", reason), request, cx);
                 }
                 self.calls += 1;
                 let mut call = Call {

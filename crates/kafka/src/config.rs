@@ -1,5 +1,7 @@
 //! The Kafka tongue's settings, each with what it does. Whoever starts the server fills them in; sessions read them.
 
+use std::time::Duration;
+
 use broker::SyncPolicy;
 use model::Name;
 
@@ -22,6 +24,8 @@ pub struct Settings {
     pub fetch_bytes_max: usize,
     /// Longest note beside a committed offset, in bytes (`offset.metadata.max.bytes`).
     pub commit_metadata_bytes_max: usize,
+    /// A client that says nothing for so long is hung up on (`connections.max.idle.ms`).
+    pub idle_max: Duration,
     /// When acks=all is answered.
     pub acks_all: SyncPolicy,
     /// When acks=1 is answered.
@@ -43,6 +47,7 @@ impl Default for Settings {
             request_bytes_max: 100 << 20,
             fetch_bytes_max: 55 << 20,
             commit_metadata_bytes_max: 4096,
+            idle_max: Duration::from_secs(600),
             acks_all: SyncPolicy::Sync,
             acks_one: SyncPolicy::None,
             pending_replies_max: 512,
@@ -91,6 +96,13 @@ impl Settings {
                 "Make topics that clients ask for and that do not exist.",
             ),
             set(
+                "connections.max.idle.ms",
+                self.idle_max.as_millis().to_string(),
+                plain.idle_max.as_millis().to_string(),
+                ValueKind::Long,
+                "A client that says nothing for so long is hung up on.",
+            ),
+            set(
                 "fetch.max.bytes",
                 self.fetch_bytes_max.to_string(),
                 plain.fetch_bytes_max.to_string(),
@@ -137,6 +149,7 @@ impl Settings {
 const LOG_DEFAULTS: &[(&str, &str, ValueKind, &str)] = &[
     ("log.cleanup.policy", "delete", ValueKind::List, "What becomes of old messages."),
     ("log.cleaner.delete.retention.ms", "86400000", ValueKind::Long, "How long tombstones are kept."),
+    ("log.message.timestamp.after.max.ms", "3600000", ValueKind::Long, "How far times may lie ahead of the clock."),
     ("log.message.timestamp.type", "CreateTime", ValueKind::Text, "Whose time messages carry."),
     ("log.retention.bytes", "-1", ValueKind::Long, "Bytes a partition keeps; -1: all."),
     ("log.retention.ms", "604800000", ValueKind::Long, "How long messages are kept; -1: for ever."),

@@ -12,6 +12,7 @@ mod format;
 mod ledger;
 mod pending;
 mod session;
+mod silence;
 mod wire;
 
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use crate::api::{self, Asker, Waiting};
 use crate::call::{Call, CallHead};
 use crate::config::Settings;
 use crate::pending::{Answer, Replies};
+use crate::silence::Silence;
 
 /// A frame's length stands before it.
 const LENGTH_BYTES: usize = 4;
@@ -20,13 +21,19 @@ const LENGTH_BYTES: usize = 4;
 pub(crate) struct KafkaSession {
     asker: Asker,
     replies: Replies,
+    silence: Silence,
     closing: bool,
 }
 
 impl KafkaSession {
     /// The session of a connection just accepted.
     pub fn new(peer: Peer, settings: Arc<Settings>) -> KafkaSession {
-        KafkaSession { asker: Asker::new(peer, settings), replies: Replies::default(), closing: false }
+        KafkaSession {
+            asker: Asker::new(peer, settings),
+            replies: Replies::default(),
+            silence: Silence::default(),
+            closing: false,
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
@@ -46,8 +53,12 @@ impl KafkaSession {
                 break;
             };
             self.frame(frame, cx);
+            self.silence.request_done();
             consumed += LENGTH_BYTES + length;
         }
+        // What is left because we take no more now is not the client's fault.
+        let is_half = consumed < bytes.len() && self.wants_input() && cx.out.queued_bytes() <= OUTPUT_BYTES_MAX;
+        self.silence.heard(cx.now.mono, is_half);
         // What follows after the end is nobody's.
         if self.closing { bytes.len() } else { consumed }
     }
@@ -108,6 +119,14 @@ impl KafkaSession {
     }
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
+        let is_waiting = self.replies.len() > 0 || cx.out.queued_bytes() > 0;
+        let idle_max = self.asker.settings.idle_max;
+        if !self.closing
+            && let Some(why) = self.silence.tick(cx.now.mono, is_waiting, idle_max)
+        {
+            self.close(why, cx);
+            return;
+        }
         while let Some((at, to, waiting)) = self.replies.take_overdue(cx.now.mono) {
             self.asker.buffer = self.replies.buffer();
             let answer = Waiting::resume(waiting, &mut self.asker, cx, to, None);
@@ -152,7 +171,8 @@ impl Session for KafkaSession {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.replies.deadline()
+        let silence = self.silence.deadline();
+        Some(self.replies.deadline().map_or(silence, |reply| reply.min(silence))).filter(|_| !self.closing)
     }
 
     fn wants_input(&self) -> bool {

@@ -59,6 +59,9 @@ pub enum ServeError {
     },
 }
 
+/// The largest batch that a topic takes unless it is set otherwise (`max.message.bytes`).
+const TOPIC_BATCH_BYTES: u64 = 1_048_588;
+
 fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
     let what = what.into();
     move |why| ServeError::System { what, why }
@@ -78,6 +81,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let plans = plans(settings);
     let counters = Arc::new(Counters::new(plans.iter().map(|plan| plan.name)));
     let tongues = tongues::all(settings, &counters);
+    warn_of_small_journal(settings);
     let broker = open(settings, &tongues, &clock)?;
     check_exposure(settings, &plans, &broker)?;
     let listeners = listeners::open(&plans)?;
@@ -136,6 +140,20 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
     let options = broker::Options { storage, exchanges, groups, upkeep };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())
         .map_err(|why| ServeError::Data { data: settings.data.clone(), why })
+}
+
+/// What clients may be allowed to send must fit into a journal file, of which one batch takes half at most.
+fn warn_of_small_journal(settings: &Settings) {
+    let bytes_max = settings.storage.journal_file_bytes / 2;
+    let largest = settings.amqp.message_bytes_max.max(TOPIC_BATCH_BYTES);
+    if largest >= bytes_max {
+        let (journal, needed) = (settings.storage.journal_file_bytes, (largest + (1 << 20)) * 2);
+        tracing::warn!(
+            "storage.journal_file_bytes = {journal} takes batches and messages of at most {bytes_max} bytes: larger \
+             ones are refused, though amqp.message_bytes_max and topics' max.message.bytes allow {largest}; to take \
+             those, set it to {needed}"
+        );
+    }
 }
 
 /// Without users nobody has to log in: then only this machine may come in, unless that is wanted.

@@ -1,12 +1,13 @@
 //! The list of tongues and their options. A new one is a crate and a line here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::{SyncPolicy, Tongue};
 use console::counters::Counters;
 
 use crate::config::options::option;
-use crate::config::values::{boolean, bytes, bytes_text, count};
+use crate::config::values::{boolean, bytes, bytes_text, count, duration, duration_text};
 use crate::config::{Kind, Opt, Settings};
 
 /// All tongues, as the settings want them.
@@ -108,6 +109,16 @@ fn kafka_limits() -> Vec<Opt> {
             "The most bytes of one fetch answer, whatever the client allows (fetch.max.bytes).",
             |s, v| {
                 s.kafka.fetch_bytes_max = bytes(v, 1 << 20, 1 << 30)? as usize;
+                Ok(())
+            },
+        ),
+        option(
+            "kafka.idle_max",
+            Kind::Duration,
+            duration_text(d.idle_max),
+            "A Kafka client that says nothing for so long is hung up on (connections.max.idle.ms).",
+            |s, v| {
+                s.kafka.idle_max = duration(v, Duration::from_secs(1), Duration::from_secs(30 * 86_400))?;
                 Ok(())
             },
         ),

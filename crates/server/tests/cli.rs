@@ -104,26 +104,61 @@ fn http_answers_in_order_and_refuses_with_the_right_status() {
     let server = Server::start(&folder.0);
     let address = server.door("http");
     let guest = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+    let json = "Content-Type: application/json\r\n";
     let answers = raw(
         address,
         &format!(
             "GET /api/v1/health HTTP/1.1\r\n\r\nGET /api/v1/nothing HTTP/1.1\r\n{guest}\r\n\
              PATCH /api/v1/topics HTTP/1.1\r\nContent-Length: 2\r\n{guest}\r\n{{}}\
-             POST /api/v1/topics HTTP/1.1\r\nContent-Length: 15\r\n{guest}\r\n{{\"name\": \"new\"}}\
+             POST /api/v1/topics HTTP/1.1\r\nContent-Length: 15\r\n{json}{guest}\r\n{{\"name\": \"new\"}}\
+             PUT /api/v1/overview HTTP/1.1\r\n{guest}\r\n\
+             GET http://{address}/api/v1/overview HTTP/1.1\r\n{guest}\r\n\
              GET /api/v1/topics HTTP/1.1\r\n\r\nHEAD /metrics HTTP/1.1\r\n\r\n"
         ),
     );
     let statuses: Vec<&str> = answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
-    let expected = ["200 OK", "404 Not Found", "405 Method Not Allowed", "201 Created", "401 Unauthorized", "200 OK"];
+    let expected = [
+        "200 OK",
+        "404 Not Found",
+        "405 Method Not Allowed",
+        "201 Created",
+        "405 Method Not Allowed",
+        "200 OK",
+        "401 Unauthorized",
+        "200 OK",
+    ];
     assert_eq!(statuses, expected, "{answers}");
     assert!(answers.contains("Allow: GET, POST") && answers.contains("\"error\":\"not_found\""), "{answers}");
     for (request, status) in [
         ("rubbish\r\n\r\n", "400"),
-        ("POST /api/v1/topics HTTP/1.1\r\n\r\n", "411"),
+        ("POST /api/v1/topics HTTP/1.1\r\n\r\n", "401"),
         ("POST /api/v1/topics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "501"),
     ] {
         assert!(raw(address, request).starts_with(&format!("HTTP/1.1 {status} ")), "{request}");
     }
+}
+
+#[test]
+fn a_page_of_another_site_changes_nothing_though_the_browser_knows_the_password() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    let address = server.door("http");
+    let guest = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\nContent-Length: 15\r\nConnection: close\r\n";
+    let own = format!("Host: {address}\r\nOrigin: http://{address}\r\n");
+    let json = "Content-Type: application/json\r\n";
+    for (headers, status) in [
+        (format!("{own}Content-Type: text/plain\r\n"), "415"),
+        (own.clone(), "415"),
+        (format!("Host: {address}\r\nOrigin: http://evil.example\r\n{json}"), "403"),
+        (format!("Host: {address}\r\nSec-Fetch-Site: cross-site\r\n{json}"), "403"),
+        (format!("{own}{json}"), "201"),
+    ] {
+        let answer =
+            raw(address, &format!("POST /api/v1/topics HTTP/1.1\r\n{headers}{guest}\r\n{{\"name\": \"new\"}}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{headers}: {answer}");
+    }
+    let refused = server.cli(&["topic", "create", "two words"]);
+    assert!(text(&refused.stderr).contains("Kafka clients can spell"), "{}", text(&refused.stderr));
 }
 
 #[test]

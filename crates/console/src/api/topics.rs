@@ -35,8 +35,10 @@ fn summary(topic: &TopicInfo) -> Value {
 
 pub fn create(call: &mut Call<'_>) -> Handled {
     let asked: Creation = call.json()?;
-    if asked.name.is_empty() {
-        return Err(Refusal::bad_request("a topic needs a name"));
+    if !can_be_spelt(&asked.name) {
+        let name = &asked.name;
+        let rule = "1 to 249 ASCII letters, digits, '.', '_' and '-', not '.' or '..'";
+        return Err(Refusal::bad_request(format!("'{name}' is no name that Kafka clients can spell: {rule}")));
     }
     let topic = NewTopic {
         tenant: call.tenant()?,
@@ -47,6 +49,12 @@ pub fn create(call: &mut Call<'_>) -> Handled {
     };
     let (info, lsn) = call.broker.create_topic(&topic, call.now)?;
     after(lsn, 201, &summary(&info))
+}
+
+/// Whether the clients that read and write topics can name it.
+fn can_be_spelt(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_plain)
 }
 
 fn text(value: Value) -> String {

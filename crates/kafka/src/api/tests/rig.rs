@@ -222,6 +222,15 @@ impl Rig {
         self.pump();
     }
 
+    /// Tells all sessions whose deadline has passed.
+    pub fn tick_sessions(&mut self) {
+        for client in 0..self.clients.len() {
+            if self.clients[client].session.deadline().is_some_and(|at| at <= self.now.mono) {
+                self.handle(client, Input::Tick);
+            }
+        }
+    }
+
     pub fn make_topic(&mut self, name: &'static str, partitions: i64) -> [u8; 16] {
         let new = broker::topic::NewTopic {
             tenant: model::Name::fixed("/"),

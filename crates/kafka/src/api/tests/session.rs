@@ -14,6 +14,46 @@ fn versions(version: i16) -> api_versions::ApiVersionsRequest<'static> {
 }
 
 #[test]
+fn a_silent_client_is_hung_up_on_but_not_while_it_waits_for_us() {
+    let mut rig = Rig::new();
+    let settings = || Settings { idle_max: std::time::Duration::from_secs(60), ..Settings::default() };
+    let (silent, busy) = (rig.connect_with(settings()), rig.connect_with(settings()));
+    rig.tick_sessions();
+    for _ in 0..5 {
+        rig.wait(50_000);
+        rig.ask(busy, &api_versions::ROW, 0, &versions(0));
+        rig.tick_sessions();
+    }
+    assert!(rig.is_closed(silent) && !rig.is_closed(busy));
+    rig.wait(60_000);
+    rig.tick_sessions();
+    assert!(rig.is_closed(busy));
+}
+
+#[test]
+fn a_request_that_stays_half_sent_ends_its_connection() {
+    let mut rig = Rig::new();
+    let (half, slow) = (rig.connect(), rig.connect());
+    rig.tick_sessions();
+    let frame = rig.frame(slow, &api_versions::ROW, 0, &versions(0));
+    rig.push(half, &frame[..3]);
+    rig.push(slow, &frame[..3]);
+    rig.pump();
+    for at in 3..5 {
+        rig.wait(59_000);
+        rig.push(half, &frame[at..=at]); // drop by drop
+        rig.pump();
+        rig.tick_sessions();
+    }
+    assert!(!rig.is_closed(half));
+    rig.push(slow, &frame[3..]);
+    rig.pump();
+    rig.wait(3000);
+    rig.tick_sessions();
+    assert!(rig.is_closed(half) && !rig.is_closed(slow));
+}
+
+#[test]
 fn k12_produce_is_shown_from_0_and_old_requests_close_only_their_connection() {
     let mut rig = Rig::new();
     let (old, other) = (rig.connect(), rig.connect());

@@ -99,7 +99,7 @@ class AdminTest {
     @Test
     void settingsNotHonouredYetAreRefusedByNameAndNeverIgnored() throws Exception {
         Assumptions.assumeTrue(System.getenv("PEER_KAFKA") == null, "the peer honours them");
-        Map<String, String> later = Map.of("cleanup.policy", "compact", "retention.ms", "1000");
+        Map<String, String> later = Map.of("remote.storage.enable", "true", "compression.type", "lz4");
         for (var one : later.entrySet()) {
             var topic = new NewTopic(Kit.name("later"), 1, (short) 1).configs(Map.of(one.getKey(), one.getValue()));
             Throwable why = Kit.failure(admin.createTopics(List.of(topic)).all());
