@@ -155,6 +155,12 @@ impl Broker {
         self.core.storage.stats()
     }
 
+    /// Damaged places that storage knows of: their ranges are off line.
+    #[must_use]
+    pub fn damage(&self) -> &[storage::Damage] {
+        self.core.storage.damage()
+    }
+
     /// How much more slowly than it can the owner of the sockets should read: 0 not at all, 1000 hardly any more,
     /// because storage cannot settle what is appended as fast as it comes.
     #[must_use]

@@ -69,12 +69,28 @@ fn storage(page: &mut Page, broker: &Broker) {
     let metrics = [
         ("fourfold_journal_bytes_total", "counter", "Bytes written to the journal.", stats.journal_bytes),
         ("fourfold_stored_bytes_total", "counter", "Bytes of messages handed to storage.", stats.unit_bytes),
-        ("fourfold_settled_bytes_total", "counter", "Bytes written to segments.", stats.settled_bytes),
+        ("fourfold_settled_bytes_total", "counter", "Bytes written to packs and segments.", stats.settled_bytes),
+        ("fourfold_merged_bytes_total", "counter", "Bytes of packs and segments written again.", stats.merged_bytes),
+        ("fourfold_checkpoint_bytes_total", "counter", "Bytes written to checkpoints.", stats.checkpoint_bytes),
         ("fourfold_journal_syncs_total", "counter", "Syncs of the journal.", stats.syncs),
         ("fourfold_journal_dirty_bytes", "gauge", "Bytes written and not synced yet.", stats.dirty_bytes),
         ("fourfold_journal_window_bytes", "gauge", "Bytes the journal takes on disk.", stats.window_bytes),
         ("fourfold_extents", "gauge", "Runs of messages of the journal, in memory.", stats.extents as u64),
-        ("fourfold_segments", "gauge", "Segments that hold something alive.", stats.segments as u64),
+        ("fourfold_segments", "gauge", "Packs and segments that hold something alive.", stats.segments as u64),
+        ("fourfold_store_bytes", "gauge", "Bytes that packs and segments take.", stats.segment_bytes),
+        ("fourfold_store_live_bytes", "gauge", "Bytes alive in packs and segments.", stats.segment_live_bytes),
+        (
+            "fourfold_settling_lag_permille",
+            "gauge",
+            "0: keeps up; 1000: appends are refused.",
+            broker.lag_permille().into(),
+        ),
+        (
+            "fourfold_damaged_ranges",
+            "gauge",
+            "Damaged places known of; see /api/v1/damage.",
+            broker.damage().len() as u64,
+        ),
         ("fourfold_logs", "gauge", "Logs: partitions and queues.", stats.logs as u64),
     ];
     for (name, kind, help, value) in metrics {

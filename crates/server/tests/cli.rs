@@ -172,4 +172,19 @@ fn metrics_show_what_is_measured() {
     }
     let syncs = page.lines().find_map(|line| line.strip_prefix("fourfold_journal_syncs_total ")).unwrap();
     assert_ne!(syncs, "0");
+    assert!(page.lines().any(|have| have == "fourfold_damaged_ranges 0"), "{page}");
+}
+
+#[test]
+fn status_shows_what_storing_costs() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.0);
+    let shown = server.cli(&["status"]);
+    assert!(shown.status.success());
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for word in ["write_cost_permille", "space_cost_permille", "damaged_ranges", "version"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let json = server.cli(&["status", "-o", "json"]);
+    assert!(String::from_utf8_lossy(&json.stdout).contains("\"journal_bytes\""));
 }

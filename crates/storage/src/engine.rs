@@ -56,6 +56,7 @@ pub struct Storage {
     pub(crate) unit_bytes: u64,
     pub(crate) syncs: u64,
     failure: Option<StorageError>,
+    pub(crate) damage: Vec<Damage>,
 }
 
 impl Storage {
@@ -98,6 +99,7 @@ impl Storage {
             unit_bytes: 0,
             syncs: 0,
             failure: None,
+            damage: recovered.damage.clone(),
             disk,
             options,
             writer,

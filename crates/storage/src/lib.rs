@@ -15,6 +15,7 @@ mod bring;
 mod checkpoint;
 mod checkpointing;
 mod copying;
+mod damage;
 pub mod disk;
 mod disk_pages;
 mod engine;

@@ -29,6 +29,11 @@ impl Storage {
     /// [`StorageError::OutOfRange`] before the start or after the end, [`StorageError::Damaged`] when the bytes fail
     /// their check, [`StorageError::Disk`] when the disk does.
     pub fn read(&mut self, request: &ReadRequest) -> Result<Read, StorageError> {
+        let result = self.read_checked(request);
+        self.note_refusal(request.log, result)
+    }
+
+    fn read_checked(&mut self, request: &ReadRequest) -> Result<Read, StorageError> {
         let range = self.index.range(request.log).unwrap_or(LogRange { start: Offset::ZERO, end: Offset::ZERO });
         if request.from < range.start || request.from > range.end {
             return Err(StorageError::OutOfRange { asked: request.from, start: range.start, end: range.end });

@@ -195,6 +195,25 @@ fn a_lost_tail_of_a_log_is_off_line_and_its_offsets_are_not_given_again() {
 }
 
 #[test]
+fn what_reading_runs_into_is_listed_once_with_its_logs() {
+    let mut pair = Pair::new();
+    (0..60).for_each(|n| turn(&mut pair, n, 1500, SyncPolicy::Sync));
+    settle_down(&mut pair.storage).unwrap();
+    let name = pair.disk.names().into_iter().find(|name| name.starts_with("segments/")).unwrap();
+    let mut bytes = pair.disk.bytes_of(&name).unwrap();
+    bytes[200] ^= 1;
+    let disk = pair.disk.kill();
+    disk.put_bytes(&name, bytes);
+    let (mut storage, _) = Storage::open(Arc::new(disk), tiny()).unwrap();
+    assert_eq!(storage.damage(), []);
+    for _ in 0..2 {
+        (0..LOGS).for_each(|log| drop(read_around(&mut storage, log)));
+    }
+    let [damage] = storage.damage() else { panic!("{:?}", storage.damage()) };
+    assert_eq!((&damage.file, damage.logs.len()), (&name, 1));
+}
+
+#[test]
 fn a_newer_version_is_refused_by_name() {
     let mut pair = Pair::new();
     turn(&mut pair, 0, 20, SyncPolicy::Sync);

@@ -100,10 +100,11 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 19] = [
+static ROUTES: [Route; 20] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
     row("GET", "/api/v1/health", Access::Open, overview::health),
     row("GET", "/api/v1/overview", Access::User, overview::overview),
+    row("GET", "/api/v1/damage", Access::Administrator, overview::damage),
     row("GET", "/api/v1/topics", Access::User, topics::list),
     row("POST", "/api/v1/topics", Access::Administrator, topics::create),
     row("GET", "/api/v1/topics/{}", Access::User, topics::describe),

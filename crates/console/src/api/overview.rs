@@ -44,7 +44,43 @@ pub fn overview(call: &mut Call<'_>) -> Handled {
         "users": call.broker.users().len(),
         "doors": doors,
         "journal": { "written": progress.written.0, "synced": progress.synced.0 },
+        "storage": storage_of(call),
     }))
+}
+
+// What was written for what came in, and what it takes on disk.
+fn storage_of(call: &Call<'_>) -> Value {
+    let stats = call.broker.storage_stats();
+    json!({
+        "stored_bytes": stats.unit_bytes,
+        "journal_bytes": stats.journal_bytes,
+        "settled_bytes": stats.settled_bytes,
+        "merged_bytes": stats.merged_bytes,
+        "checkpoint_bytes": stats.checkpoint_bytes,
+        "write_cost_permille": stats.write_amplification_permille(),
+        "window_bytes": stats.window_bytes,
+        "store_files": stats.segments,
+        "store_bytes": stats.segment_bytes,
+        "store_live_bytes": stats.segment_live_bytes,
+        "space_cost_permille": stats.space_amplification_permille(),
+        "settling_lag_permille": call.broker.lag_permille(),
+        "logs": stats.logs,
+        "damaged_ranges": call.broker.damage().len(),
+    })
+}
+
+/// The damaged places: nothing in them is served, everything else is.
+pub fn damage(call: &mut Call<'_>) -> Handled {
+    let places: Vec<Value> = call
+        .broker
+        .damage()
+        .iter()
+        .map(|damage| {
+            let logs: Vec<u64> = damage.logs.iter().map(|log| log.0).collect();
+            json!({ "file": damage.file, "at": damage.at, "bytes": damage.bytes, "logs": logs })
+        })
+        .collect();
+    now(&json!(places))
 }
 
 /// Answers whoever is logged in that they are: what `fourfold` asks to check a password.

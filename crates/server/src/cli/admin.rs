@@ -299,6 +299,20 @@ fn read_password(user: &str, quietly: bool) -> Result<String, CliError> {
     Ok(password.to_owned())
 }
 
+/// `fourfold status`.
+pub fn status(args: &CheckArgs) -> Result<(), CliError> {
+    let answer = connect(&args.at)?.ask("GET", "/api/v1/overview", None)?;
+    if args.at.output == Format::Json {
+        return print_json(&answer);
+    }
+    let storage = answer.get("storage").and_then(Value::as_object).into_iter().flatten();
+    let counts = ["version", "topics", "queues", "groups", "users"];
+    let counts = counts.into_iter().filter_map(|name| Some((name, answer.get(name)?)));
+    let rows = counts.chain(storage.map(|(name, value)| (name.as_str(), value)));
+    let rows: Vec<Value> = rows.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    print_rows(&json!(rows), &[("WHAT", "name"), ("VALUE", "value")])
+}
+
 /// `fourfold check`.
 pub fn check(args: &CheckArgs) -> Result<(), CliError> {
     let answer = connect(&args.at)?.ask("GET", "/api/v1/health", None)?;

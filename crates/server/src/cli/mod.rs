@@ -95,6 +95,8 @@ enum Command {
         #[command(subcommand)]
         verb: UserVerb,
     },
+    /// Show what a server holds, and what storing it has cost in bytes written and on disk
+    Status(CheckArgs),
     /// Ask a server whether it is well: exit code 0 if so, 1 if not, 3 if it cannot be reached
     Check(CheckArgs),
 }
@@ -129,6 +131,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Group { at, verb } => admin::group(&at, verb),
         Command::Queue { at, verb } => admin::queue(&at, verb),
         Command::User { at, verb } => admin::user(&at, verb),
+        Command::Status(args) => admin::status(&args),
         Command::Check(args) => admin::check(&args),
     }
 }
