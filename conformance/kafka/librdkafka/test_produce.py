@@ -1,7 +1,7 @@
 """What librdkafka's producer is promised."""
 
 import pytest
-from confluent_kafka import KafkaException, TIMESTAMP_CREATE_TIME
+from confluent_kafka import KafkaException, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
 from fourfold import eventually
 from kit import admin, consumer, create, delete, producer, read_all, send, take
@@ -81,6 +81,16 @@ def test_the_report_tells_whose_time_a_message_has(broker, name):
     stored = read_all(broker, name)[0][0]
     assert report.timestamp()[0] == TIMESTAMP_CREATE_TIME
     assert stored.timestamp() == report.timestamp()
+    create(broker, name + "-append", config={"message.timestamp.type": "LogAppendTime"})
+    by = producer(broker)
+    reports = []
+    by.produce(name + "-append", b"x", timestamp=1000, on_delivery=lambda error, message: reports.append((error, message)))
+    assert by.flush(30) == 0
+    (error, report), = reports
+    assert error is None
+    stored = read_all(broker, name + "-append")[0][0]
+    assert report.timestamp()[0] == stored.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME
+    assert report.timestamp() == stored.timestamp() and stored.timestamp()[1] > 1_600_000_000_000
 
 
 def test_an_unknown_topic_is_made_when_first_used(broker, name):

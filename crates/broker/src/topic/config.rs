@@ -41,6 +41,9 @@ const fn least(name: &'static str, kind: ConfigKind, default: &'static str, from
 /// The largest batch a topic takes unless set otherwise.
 const MAX_MESSAGE_BYTES: &str = "1048588";
 
+/// The largest record a topic takes unless set otherwise.
+const RECORD_BYTES_MAX: &str = "2147483639";
+
 /// "Never" for a number of milliseconds or messages.
 const NEVER: &str = "9223372036854775807";
 
@@ -49,13 +52,28 @@ use ConfigKind::{Bool, Double, Int, List, Long, Text};
 /// All settings, by name.
 static SETTINGS: &[Setting] = &[
     later("cleanup.policy", List, "delete", "What becomes of old messages: delete (by retention) or compact (by key)."),
+    later("compression.gzip.level", Int, "-1", "How hard gzip packs; nothing is packed here."),
+    later("compression.lz4.level", Int, "9", "How hard lz4 packs; nothing is packed here."),
     later("compression.type", Text, "producer", "How batches are stored: as the producer sent them."),
+    later("compression.zstd.level", Int, "3", "How hard zstd packs; nothing is packed here."),
     later("delete.retention.ms", Long, "86400000", "How long tombstones stay in a compacted topic."),
+    later("errors.deadletterqueue.group.enable", Bool, "false", "Whether groups may put what they cannot use here."),
     later("file.delete.delay.ms", Long, "0", "How long files of a deleted topic are kept."),
     later("flush.messages", Long, NEVER, "Sync after so many messages; each producer chooses by its acks instead."),
     later("flush.ms", Long, NEVER, "Sync after so long; each producer chooses by its acks instead."),
+    later("follower.replication.throttled.replicas", List, "", "Whose copying is slowed; there is one copy."),
     later("index.interval.bytes", Int, "4096", "How dense the offset index is."),
+    later("leader.replication.throttled.replicas", List, "", "Whose copying is slowed; there is one copy."),
+    later("local.retention.bytes", Long, "-2", "How much stays beside remote storage; there is none."),
+    later("local.retention.ms", Long, "-2", "How long it stays beside remote storage; there is none."),
     later("max.compaction.lag.ms", Long, NEVER, "How long a message may stay uncompacted."),
+    Setting {
+        name: "max.decompressed.message.bytes",
+        kind: Int,
+        default: RECORD_BYTES_MAX,
+        rule: Rule::Range(1, 2_147_483_639),
+        doc: "The largest record of a packed batch, in bytes, unpacked. A whole batch unpacks to 128 MiB at most.",
+    },
     Setting {
         name: "max.message.bytes",
         kind: Int,
@@ -94,6 +112,10 @@ static SETTINGS: &[Setting] = &[
         doc: "How many replicas a message must have for acks=all. There is one: with more, it is refused.",
     },
     later("preallocate", Bool, "false", "Whether a segment's space is reserved ahead."),
+    later("remote.copy.lag.bytes", Long, "-1", "How much may wait to be moved to remote storage; there is none."),
+    later("remote.copy.lag.ms", Long, "0", "How long it may wait to be moved to remote storage; there is none."),
+    later("remote.log.copy.disable", Bool, "false", "Whether nothing more is moved to remote storage; there is none."),
+    later("remote.log.delete.on.disable", Bool, "false", "Whether remote storage is emptied when it is left."),
     later("remote.storage.enable", Bool, "false", "Whether old messages move to remote storage."),
     least("retention.bytes", Long, "-1", -1, "How many bytes a partition keeps, in whole segments; -1: all."),
     least("retention.ms", Long, "604800000", -1, "How long messages are kept, in whole segments; -1: for ever."),
@@ -201,6 +223,7 @@ pub(crate) fn intake(config: &TopicConfig) -> Intake {
     Intake {
         batch_bytes_max: number(config, "max.message.bytes").try_into().unwrap_or(usize::MAX),
         has_append_time: value(config, "message.timestamp.type") == "LogAppendTime",
+        record_bytes_max: number(config, "max.decompressed.message.bytes").try_into().unwrap_or(usize::MAX),
         insync_min: number(config, "min.insync.replicas").try_into().unwrap_or(1),
         behind_ms_max: number(config, "message.timestamp.before.max.ms"),
         ahead_ms_max: number(config, "message.timestamp.after.max.ms"),

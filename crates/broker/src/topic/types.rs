@@ -40,6 +40,8 @@ pub struct TopicInfo {
 pub struct Intake {
     /// The largest batch, in bytes, as sent.
     pub batch_bytes_max: usize,
+    /// The largest record of a packed batch, in bytes, unpacked.
+    pub record_bytes_max: usize,
     /// Messages carry the time of their append, not their producer's.
     pub has_append_time: bool,
     /// How many replicas must have a message before it is acknowledged to whoever waits for all.

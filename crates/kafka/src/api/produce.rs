@@ -12,7 +12,7 @@ use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::format::RecordFormat;
 use crate::format::batch::{BatchError, BatchHeader, TimeKind, check_produced, set_time};
-use crate::format::scan::{NO_TIME, Times, scan, visit_times};
+use crate::format::scan::{NO_TIME, Scanned, scan, visit_times};
 use crate::pending::{Answer, Gate};
 use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
 
@@ -200,12 +200,16 @@ fn produce_partition(
     if header.codec() == 4 && !terms.allows_zstd {
         return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE.into());
     }
-    let times = scan(records, &header, &mut asker.unpacked).map_err(refusal_of)?;
+    let scanned = scan(records, &header, &mut asker.unpacked).map_err(refusal_of)?;
+    if scanned.unpacked_max > intake.record_bytes_max {
+        let why = "a record is larger, unpacked, than the topic's max.decompressed.message.bytes";
+        return Err(refusal_of(BatchError::Invalid(why)));
+    }
     let (kind, time_max) = match intake.has_append_time {
         true => (TimeKind::Append, cx.now.wall),
         false => {
-            check_times(&header, times, (intake, cx.now.wall), records)?;
-            (TimeKind::Create, Wall(times.max))
+            check_times(&header, scanned, (intake, cx.now.wall), records)?;
+            (TimeKind::Create, Wall(scanned.time_max))
         }
     };
     if asker.unpacked.capacity() > UNPACKED_KEPT_MAX {
@@ -241,14 +245,14 @@ fn produce_partition(
 /// Records whose time is too far from the clock for the topic; those without one are let through.
 fn check_times(
     header: &BatchHeader,
-    times: Times,
+    scanned: Scanned,
     (intake, now): (Intake, Wall),
     records: &[u8],
 ) -> Result<(), Refusal> {
     let earliest = now.0.saturating_sub(intake.behind_ms_max);
     let latest = now.0.saturating_add(intake.ahead_ms_max);
     let is_wrong = |time: i64| time != NO_TIME && !(earliest..=latest).contains(&time);
-    if !is_wrong(times.min) && !is_wrong(times.max) {
+    if !is_wrong(scanned.time_min) && !is_wrong(scanned.time_max) {
         return Ok(());
     }
     let mut wrong = Vec::new();

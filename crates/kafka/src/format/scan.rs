@@ -11,32 +11,37 @@ use super::{UNPACKED_BYTES_MAX, codec};
 /// No time was given.
 pub(crate) const NO_TIME: i64 = -1;
 
-/// The earliest and the latest time that any record carries; [`NO_TIME`] when none does.
+/// What the records of a batch are found to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Times {
-    pub min: i64,
-    pub max: i64,
+pub(crate) struct Scanned {
+    /// The earliest time that any carries; [`NO_TIME`] when none does.
+    pub time_min: i64,
+    /// The latest.
+    pub time_max: i64,
+    /// The largest, in bytes; 0 where they are not packed.
+    pub unpacked_max: usize,
 }
 
 /// Looks at all records of a whole batch; `scratch` is where they are unpacked.
-pub(crate) fn scan(batch: &[u8], header: &BatchHeader, scratch: &mut Vec<u8>) -> Result<Times, BatchError> {
-    let mut times = Times { min: i64::MAX, max: NO_TIME };
-    visit_times(batch, header, scratch, |_, time| {
-        times.max = times.max.max(time);
+pub(crate) fn scan(batch: &[u8], header: &BatchHeader, scratch: &mut Vec<u8>) -> Result<Scanned, BatchError> {
+    let (mut time_min, mut time_max) = (i64::MAX, NO_TIME);
+    let unpacked_max = visit_times(batch, header, scratch, |_, time| {
+        time_max = time_max.max(time);
         if time != NO_TIME {
-            times.min = times.min.min(time);
+            time_min = time_min.min(time);
         }
     })?;
-    Ok(Times { min: if times.min == i64::MAX { NO_TIME } else { times.min }, ..times })
+    let time_min = if time_min == i64::MAX { NO_TIME } else { time_min };
+    Ok(Scanned { time_min, time_max, unpacked_max })
 }
 
-/// Calls `visit` with each record's number and time.
+/// Calls `visit` with each record's number and time; answers the size of the largest packed one.
 pub(crate) fn visit_times(
     batch: &[u8],
     header: &BatchHeader,
     scratch: &mut Vec<u8>,
     mut visit: impl FnMut(i32, i64),
-) -> Result<(), BatchError> {
+) -> Result<usize, BatchError> {
     let stored = batch.get(HEADER_BYTES..header.bytes).unwrap_or_default();
     let records = match header.codec() {
         0 => stored,
@@ -51,19 +56,24 @@ pub(crate) fn visit_times(
     };
     let is_packed = header.codec() != 0;
     let mut rest = Rest(records);
+    let mut largest = 0;
     for number in 0..header.count {
+        let left = rest.0.len();
         let Some((delta, time_delta)) = rest.record(is_packed) else {
             return Err(BatchError::Invalid("the records are fewer than the batch says, or one is malformed"));
         };
         if delta != i64::from(number) {
             return Err(BatchError::Invalid("the records are not numbered 0, 1, 2 … in their order"));
         }
+        if is_packed {
+            largest = largest.max(left - rest.0.len());
+        }
         visit(number, header.first_time.saturating_add(time_delta));
     }
     if !rest.0.is_empty() {
         return Err(BatchError::Invalid("bytes lie behind the last record that the batch says it holds"));
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// What is not passed over yet. Not a `ByteReader`: this runs over every record that is produced, most of whose numbers

@@ -96,6 +96,15 @@ fn times_too_far_from_the_clock_are_refused_and_name_the_records() {
 }
 
 #[test]
+fn a_record_that_unpacks_to_too_much_is_refused() {
+    let mut rig = Rig::new();
+    make(&mut rig, "t", &[("max.decompressed.message.bytes", "70")]);
+    let client = rig.connect();
+    assert_eq!(produce(&mut rig, client, "t", &client_batch(3, Compression::None)).0, 0, "packed ones only");
+    assert_eq!(produce(&mut rig, client, "t", &client_batch(3, Compression::Zstd)).0, 87);
+}
+
+#[test]
 fn a_header_that_lies_about_its_records_times_is_put_right() {
     let mut rig = Rig::new();
     make(&mut rig, "t", &[]);
