@@ -3,13 +3,14 @@
 use crate::args::Args;
 use crate::shell::{self, root, say};
 
-const NAMES: &str = "kill, power, faults, full-disk";
+const NAMES: &str = "kill, power, damage, faults, full-disk";
 
 /// Runs the judge that the first word names.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
         Some("kill") => kill(&words[1..]),
         Some("power") => power(&words[1..]),
+        Some("damage") => damage(&words[1..]),
         Some("faults") => bench("faults", &["--step", "--only", "--at", "--report"], &words[1..]),
         Some("full-disk") => bench("full-disk", &["--report"], &words[1..]),
         Some(other) => Err(format!("there is no judge '{other}'; there are: {NAMES}")),
@@ -44,6 +45,17 @@ fn power(words: &[String]) -> Result<(), String> {
     say(&format!("cutting the power of {times} simulated servers"));
     let mut command = std::process::Command::new(folder.join("sim"));
     command.current_dir(root()).arg(times.to_string()).arg(args.number("--seed")?.unwrap_or(1).to_string());
+    shell::run(command)
+}
+
+/// Cuts and flips at every byte of a small store.
+fn damage(words: &[String]) -> Result<(), String> {
+    Args::parse(words, &[], &[])?;
+    say("building the simulator");
+    let folder = shell::build(&["sim"])?;
+    say("harming every byte of a small store");
+    let mut command = std::process::Command::new(folder.join("sim"));
+    command.current_dir(root()).arg("damage");
     shell::run(command)
 }
 

@@ -28,6 +28,7 @@ cargo xtask COMMAND
                                  --report FILE writes the outcome down
   judge power [--times N] [--seed N]
                                  cuts the power of simulated servers, one seed each
+  judge damage                   cuts the files of a small store and flips bits, at every byte of each
   judge faults [--step N] [--only eio|enospc|short|eintr] [--at N]
                                  fails every system call of a scripted run on the data folder once, in each way
   judge full-disk                fills a small volume, frees it, fills it again; needs root, to mount it

@@ -1,3 +1,4 @@
 //! What happens to a world, told by a seed.
 
 pub mod crash;
+pub mod damage;
