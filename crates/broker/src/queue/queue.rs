@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of the catalog, of routing or of other queues; `queues.rs` owns it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
 use storage::{ReadId, StorageError};
@@ -16,6 +16,7 @@ use super::track::{Head, Looked, Track};
 use super::{Body, Delivery, DeliveryKey, QueueInfo, QueueKind, QueueSpec, Settle, Tell};
 use crate::core::Core;
 use crate::dead_letter::Dead;
+use crate::id_map::IdMap;
 use crate::{CallId, Event, SessionId};
 
 /// Bytes handed out in one turn before others have theirs.
@@ -151,7 +152,7 @@ impl Queue {
         &mut self,
         session: SessionId,
         wanted: FormatTag,
-        reads: &mut HashMap<ReadId, u64>,
+        reads: &mut IdMap<ReadId, u64>,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
         let with_marks = self.rules.as_ref().is_some_and(|rules| rules.needs_marks());
@@ -217,7 +218,7 @@ impl Queue {
 
     /// After all that consumers want was handed out: what is at the head and has lived too long dies, and so does what
     /// is too much. True when it stopped to let others have their turn.
-    pub(super) fn tend(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+    pub(super) fn tend(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
         if self.rules.is_none() {
             return false;
         }
@@ -232,7 +233,7 @@ impl Queue {
         more
     }
 
-    fn end_lives(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+    fn end_lives(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
         loop {
             let head = self.head_at();
@@ -266,7 +267,7 @@ impl Queue {
         }
     }
 
-    fn drop_excess(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+    fn drop_excess(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
         loop {
             let (ready, bytes, head) = (self.ready(), self.ready_bytes(), self.head_at());
@@ -296,7 +297,7 @@ impl Queue {
     }
 
     /// Hands ready messages to consumers with credit. True when it stopped to let others have their turn.
-    pub(super) fn pump(&mut self, reads: &mut HashMap<ReadId, u64>, core: &mut Core) -> bool {
+    pub(super) fn pump(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
         let mut bytes_left = PUMP_BYTES_MAX;
         let more = loop {
             let Some(consumer) = self.consumers.next_with_credit() else { break false };
@@ -333,7 +334,7 @@ impl Queue {
     pub(super) fn get(
         &mut self,
         (session, wanted, auto_settle): (SessionId, FormatTag, bool),
-        reads: &mut HashMap<ReadId, u64>,
+        reads: &mut IdMap<ReadId, u64>,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
         let delivery = self.next(session, wanted, reads, core)?;

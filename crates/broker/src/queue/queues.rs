@@ -10,6 +10,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
+use crate::id_map::IdMap;
 use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
 use crate::timer::Timers;
 use crate::{BrokerError, CallId, Event, SessionId, state};
@@ -20,19 +21,19 @@ const WINDOWS_BYTES_MAX: usize = 64 << 20;
 /// All queues, exchanges and bindings of this shard.
 #[derive(Default)]
 pub(crate) struct Queues {
-    pub(crate) by_id: HashMap<u64, Queue>,
+    pub(crate) by_id: IdMap<u64, Queue>,
     /// Tenant → name → id. Looked up by borrowed names.
     pub(super) names: HashMap<Name, HashMap<Name, u64>>,
     /// Which queues run over a log.
     pub(crate) by_log: BTreeSet<(LogId, u64)>,
-    pub(super) consumers: HashMap<ConsumerId, u64>,
+    pub(super) consumers: IdMap<ConsumerId, u64>,
     last_consumer: u64,
     /// The queues in which a session has consumers or messages, or that are its own.
     pub(super) sessions: HashMap<SessionId, BTreeSet<u64>>,
     /// Queues with something to do at the end of the turn.
     pub(crate) marked: Vec<u64>,
     /// Which queue waits for a read.
-    pub(crate) reads: HashMap<ReadId, u64>,
+    pub(crate) reads: IdMap<ReadId, u64>,
     /// Dead letters were written, which their queues do not show yet.
     pub(crate) buried: bool,
     /// Queues that must be looked at at a moment.

@@ -1,7 +1,5 @@
 //! A cursor with what is read ahead under it: the way from an offset to a message. It waits for no disk.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use model::{FormatTag, Marks, Offset};
 use storage::{Read, ReadId, ReadRequest, Storage, StorageError};
@@ -10,6 +8,7 @@ use super::Body;
 use super::cursor::Cursor;
 use super::window::{Found, Window};
 use crate::core::Core;
+use crate::id_map::IdMap;
 
 /// Bytes read ahead at once.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -79,7 +78,7 @@ impl Track {
     pub(super) fn head(
         &mut self,
         (wanted, with_marks): (FormatTag, bool),
-        (queue, reads): (u64, &mut HashMap<ReadId, u64>),
+        (queue, reads): (u64, &mut IdMap<ReadId, u64>),
         core: &mut Core,
     ) -> Head {
         if self.waits.is_some() {

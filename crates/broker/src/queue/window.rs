@@ -29,6 +29,8 @@ pub(crate) struct Window {
     /// Nothing lies between this and the first chunk.
     from: u64,
     chunks: VecDeque<Chunk>,
+    /// Bytes of their units.
+    bytes: usize,
     /// The units of the first chunk; empty until it is looked into.
     units: Vec<UnitAt>,
     /// The unit that was opened last.
@@ -50,6 +52,7 @@ impl Window {
     pub(crate) fn load(&mut self, from: u64, chunks: Vec<Chunk>) {
         self.clear();
         self.from = chunks.first().map_or(from, |chunk| from.min(chunk.first.0));
+        self.bytes = chunks.iter().map(|chunk| chunk.units.len()).sum();
         self.chunks = chunks.into();
     }
 
@@ -60,7 +63,7 @@ impl Window {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.units.len()).sum()
+        self.bytes
     }
 
     /// Looks for the message at `offset`.
@@ -125,6 +128,7 @@ impl Window {
                 return true;
             }
             self.from = chunk.last.0.saturating_add(1);
+            self.bytes = self.bytes.saturating_sub(chunk.units.len());
             self.chunks.pop_front();
             self.units.clear();
             self.opened = None;

@@ -235,11 +235,17 @@ impl Writer {
     pub(crate) fn seal(&mut self, index: &mut Index, tail: &mut TailCache) {
         let Some(file) = self.current().filter(|_| self.building).cloned() else { return };
         let head = Head { seq: self.seq_next, synced: self.synced_seq, at: self.at, generation: &file.generation };
-        let bytes = self.entry.seal(head, |log, first, crc| index.set_crc(log, first, crc));
+        let mut has_units = false;
+        let bytes = self.entry.seal(head, |log, first, crc| {
+            has_units = true;
+            index.set_crc(log, first, crc);
+        });
         self.size_hint = bytes.len().min(1 << 20);
         self.building = false;
         self.seq_next += 1;
-        tail.push(file.number, self.at, bytes.clone());
+        if has_units {
+            tail.push(file.number, self.at, bytes.clone()); // nobody reads the others
+        }
         let at = self.at;
         self.at += bytes.len() as u64;
         self.sealed.push(Sealed { file, at, bytes });
