@@ -4,7 +4,7 @@
 const assert = require('node:assert/strict');
 const { after, before, test } = require('node:test');
 const { Kafka, Partitioners, logLevel } = require('kafkajs');
-const { Broker, eventually, name } = require('./broker');
+const { Broker, eventually, name } = require('../../support/node/broker');
 const { CompressionTypes } = require('./codecs');
 const { lossyProxy } = require('./proxy');
 

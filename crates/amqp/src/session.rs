@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Running,
     /// We have said close.
     Closing,
-    /// As `Closing`, but nothing that comes can be understood.
+    /// As `Closing`, but nothing that comes can be understood; or both have said all: the client is to hang up.
     Discarding,
     /// Over.
     Done,
@@ -489,7 +489,9 @@ impl AmqpSession {
     pub(crate) fn closed_by_client(&mut self, cx: &mut Cx<'_>) {
         self.release(cx);
         frame::put_method(cx.out.buffer(), 0, (10, 51), |_| {});
-        self.cut(cx);
+        // Who closes the socket first is the client: some take an end right behind close-ok for a broken connection.
+        self.phase = Phase::Discarding;
+        self.until = Some(cx.now.mono.plus(CLOSE_WAIT_MAX));
     }
 
     /// Closes the socket once all before is sent.

@@ -138,7 +138,9 @@ fn the_client_may_close_channel_and_connection() {
     assert_eq!(world.one(at, &close_channel(1)).method, (20, 41));
     assert_eq!(world.one(at, &open_channel(1)).method, (20, 11));
     assert_eq!(world.one(at, &close_connection()).method, (10, 51));
-    assert!(world.is_closed(at));
+    assert!(!world.is_closed(at), "the client hangs up first");
+    world.pass(3_000);
+    assert!(world.is_closed(at), "unless it does not");
 }
 
 #[test]

@@ -23,6 +23,7 @@ enum Kind {
     Pytest,
     GoTest,
     NodeTest,
+    CargoTest,
 }
 
 /// All suites, in the order they run.
@@ -35,6 +36,10 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite { name: "kafka/kcat", needs: &[Runtime::Python, Runtime::Kcat], kind: Kind::Pytest },
     Suite { name: "amqp/pika", needs: &[Runtime::Python], kind: Kind::Pytest },
     Suite { name: "amqp/go", needs: &[Runtime::Go], kind: Kind::GoTest },
+    Suite { name: "amqp/java", needs: &[Runtime::Java], kind: Kind::Maven },
+    Suite { name: "amqp/aio-pika", needs: &[Runtime::Python], kind: Kind::Pytest },
+    Suite { name: "amqp/node", needs: &[Runtime::Node], kind: Kind::NodeTest },
+    Suite { name: "amqp/lapin", needs: &[], kind: Kind::CargoTest },
 ];
 
 impl Suite {
@@ -65,6 +70,11 @@ impl Suite {
                 command.arg(cache().join("npm"));
                 shell::run(command)
             }
+            Kind::CargoTest => {
+                let mut command = self.cargo();
+                command.args(["fetch", "--locked", "--quiet"]);
+                shell::run(command)
+            }
         }
     }
 
@@ -75,6 +85,7 @@ impl Suite {
             Kind::Pytest => (self.pytest()?, Reader::Pytest),
             Kind::GoTest => (self.go_test(), Reader::Go),
             Kind::NodeTest => (self.node_test()?, Reader::Node),
+            Kind::CargoTest => (self.cargo_test(), Reader::Cargo),
         };
         command.env("FOURFOLD_BIN", binary);
         let (well, said) = shell::tee(command)?;
@@ -91,7 +102,7 @@ impl Suite {
         let mut command = Command::new("mvn");
         command.current_dir(self.dir()).args(["--batch-mode", "--no-transfer-progress"]);
         command.arg(format!("-Dmaven.repo.local={}", cache().join("m2").display()));
-        command.arg(format!("-Dfourfold.build={}", cache().join("java").display()));
+        command.arg(format!("-Dfourfold.build={}", cache().join("java").join(self.name).display()));
         command.arg("test");
         command
     }
@@ -132,6 +143,18 @@ impl Suite {
             .env("GOMODCACHE", cache().join("go/mod"))
             .env("GOCACHE", cache().join("go/build"));
         command.env("GOFLAGS", "-mod=readonly -buildvcs=false");
+        command
+    }
+
+    fn cargo(&self) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(self.dir()).env("CARGO_TARGET_DIR", cache().join("cargo").join(self.name));
+        command
+    }
+
+    fn cargo_test(&self) -> Command {
+        let mut command = self.cargo();
+        command.args(["test", "--locked"]);
         command
     }
 

@@ -1,5 +1,6 @@
 // A broker of the test's own: started on free ports in a folder of its own, stopped, killed, and started again as it was. With
-// PEER_KAFKA=host:port the tests run against that broker instead, to judge the tests themselves on the real system.
+// PEER_KAFKA=host:port or PEER_AMQP=host:port the tests run against that broker instead, to judge the tests themselves on the
+// real system.
 'use strict';
 
 const { spawn } = require('node:child_process');
@@ -26,7 +27,7 @@ async function eventually(what, probe, seconds = 60) {
 
 class Broker {
   constructor() {
-    this.peer = process.env.PEER_KAFKA;
+    this.peer = process.env.PEER_KAFKA ?? process.env.PEER_AMQP;
     this.home = fs.mkdtempSync(path.join(os.tmpdir(), 'fourfold-'));
     this.doors = { kafka: '127.0.0.1:0', amqp: '127.0.0.1:0', http: '127.0.0.1:0' };
   }
@@ -34,6 +35,11 @@ class Broker {
   /** host:port for Kafka clients. */
   get kafka() {
     return this.peer ?? this.doors.kafka;
+  }
+
+  /** host:port for AMQP clients. */
+  get amqp() {
+    return this.peer ?? this.doors.amqp;
   }
 
   /** Starts it, on the ports that it had before, and waits until it is ready. */

@@ -15,13 +15,14 @@ import org.junit.jupiter.api.Assumptions;
 
 /**
  * A fourfold process of the test's own: started on free ports in a folder of its own, stopped, killed, and started again as it
- * was. With PEER_KAFKA=host:port the tests run against that broker instead (to judge the tests themselves on the real system);
- * tests that kill the broker are then skipped.
+ * was. With PEER_KAFKA=host:port or PEER_AMQP=host:port the tests run against that broker instead (to judge the tests themselves
+ * on the real system); tests that kill the broker are then skipped.
  */
 final class Broker implements AutoCloseable {
     private static final Pattern DOOR = Pattern.compile("\"(kafka|amqp|http)\"\\s*:\\s*\"([^\"]*:[0-9]+)\"");
 
-    private final String peer = System.getenv("PEER_KAFKA");
+    private final String peer =
+            System.getenv("PEER_KAFKA") != null ? System.getenv("PEER_KAFKA") : System.getenv("PEER_AMQP");
     private final Map<String, String> doors =
             new TreeMap<>(Map.of("kafka", "127.0.0.1:0", "amqp", "127.0.0.1:0", "http", "127.0.0.1:0"));
     private final Path home;
@@ -39,6 +40,17 @@ final class Broker implements AutoCloseable {
     /** host:port for Kafka clients. */
     String kafka() {
         return peer != null ? peer : doors.get("kafka");
+    }
+
+    /** The port for AMQP clients. */
+    int amqpPort() {
+        String address = peer != null ? peer : doors.get("amqp");
+        return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+    }
+
+    /** Whether it is a real RabbitMQ or Kafka. */
+    boolean isPeer() {
+        return peer != null;
     }
 
     /** Starts it, on the ports that it had before, and waits until it is ready. */
