@@ -128,6 +128,10 @@ impl Session for AmqpSession {
     fn awaits_progress(&self) -> bool {
         !self.conn.waiting.is_empty() || self.conn.looking
     }
+
+    fn memory_bytes(&self) -> usize {
+        usize::try_from(self.conn.unfinished_bytes).unwrap_or(usize::MAX)
+    }
 }
 
 impl AmqpSession {

@@ -174,6 +174,12 @@ impl Broker {
         self.core.failure.as_ref().or_else(|| self.core.storage.failure())
     }
 
+    /// Bytes of memory that reading keeps for later readers.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.core.storage.memory_bytes()
+    }
+
     /// Why messages are refused for lack of space, if they are: for a while, it heals alone.
     #[must_use]
     pub fn full(&self) -> Option<StorageError> {

@@ -108,6 +108,11 @@ pub trait Session: Send {
 
     /// Whether it holds replies back until [`Broker::progress`] moves.
     fn awaits_progress(&self) -> bool;
+
+    /// Bytes of memory it holds that its peer can make more: what is put together, replies held back. Asked often.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// A piece of what waits to be sent.
@@ -145,6 +150,8 @@ pub struct Outbox {
     open: Vec<u8>,
     queued_bytes: usize,
     file_bytes: usize,
+    /// How large an answer may be now; 0 when nobody has said.
+    room: usize,
     closing: bool,
 }
 
@@ -182,6 +189,17 @@ impl Outbox {
         self.queued_bytes += range.bytes();
         self.file_bytes += range.bytes();
         self.pieces.push_back(Piece::File(range));
+    }
+
+    /// How large one answer may be: less when memory is short. A session that can answer with less keeps to it.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.room == 0 { usize::MAX } else { self.room }
+    }
+
+    /// For the driver: how large one answer may be from now on.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
     }
 
     /// Closes the connection once all before is sent.

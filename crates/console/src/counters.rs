@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Counters {
     doors: Vec<Door>,
+    memory_used: AtomicU64,
+    memory_budget: AtomicU64,
+    let_go: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl Counters {
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
         };
-        Counters { doors: doors.into_iter().map(door).collect() }
+        Counters { doors: doors.into_iter().map(door).collect(), ..Counters::default() }
     }
 
     fn add(&self, door: usize, count: u64, pick: impl Fn(&Door) -> &AtomicU64) {
@@ -70,6 +73,22 @@ impl Counters {
     /// Bytes went out.
     pub fn sent(&self, door: usize, bytes: u64) {
         self.add(door, bytes, |door| &door.sent_bytes);
+    }
+
+    /// Memory held by what is on its way, of how much.
+    pub fn memory(&self, used: u64, budget: u64) {
+        self.memory_used.store(used, Ordering::Relaxed);
+        self.memory_budget.store(budget, Ordering::Relaxed);
+    }
+
+    /// A connection was closed for lack of memory.
+    pub fn let_go(&self) {
+        self.let_go.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Memory used, its budget, and connections closed for lack of it.
+    pub fn read_memory(&self) -> [u64; 3] {
+        [&self.memory_used, &self.memory_budget, &self.let_go].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// All counts.

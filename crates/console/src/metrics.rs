@@ -13,6 +13,7 @@ const TENANT: &str = "/";
 pub fn text(broker: &Broker, counters: &Counters) -> String {
     let mut page = Page::default();
     doors(&mut page, counters);
+    memory(&mut page, counters);
     journal(&mut page, broker);
     losses(&mut page, broker);
     space(&mut page, broker);
@@ -46,6 +47,17 @@ impl Page {
 
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn memory(page: &mut Page, counters: &Counters) {
+    let [used, budget, let_go] = counters.read_memory();
+    page.metric("fourfold_memory_used_bytes", "gauge", "Memory held by what is on its way to or from clients.");
+    page.sample("fourfold_memory_used_bytes", &[], used);
+    page.metric("fourfold_memory_budget_bytes", "gauge", "The budget of that; beyond half of it clients are slowed.");
+    page.sample("fourfold_memory_budget_bytes", &[], budget);
+    let name = "fourfold_connections_let_go_total";
+    page.metric(name, "counter", "Connections closed because memory was short and they stood still.");
+    page.sample(name, &[], let_go);
 }
 
 fn doors(page: &mut Page, counters: &Counters) {

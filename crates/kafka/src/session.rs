@@ -185,6 +185,10 @@ impl Session for KafkaSession {
     fn awaits_progress(&self) -> bool {
         self.replies.awaits_progress()
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.replies.bytes()
+    }
 }
 
 /// Call ids of one session.

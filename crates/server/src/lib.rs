@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod driver;
+pub mod machine;
 pub mod serve;
 pub mod tongues;
 

@@ -15,7 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::driver::listeners::{self, BindError, DoorPlan, Listen, Listener};
 use crate::driver::{Driver, Parts, Stop};
-use crate::tongues;
+use crate::{machine, tongues};
 
 /// The user that is there from the start; it may only log in from this machine.
 const DEFAULT_USER: &str = "guest";
@@ -87,7 +87,8 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let listeners = listeners::open(&plans)?;
     let addresses: Vec<(usize, SocketAddr)> = listeners.iter().map(|one| (one.door, one.address)).collect();
     announce(settings, &tongues, &plans, &listeners).map_err(system("writing to standard output"))?;
-    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters };
+    let memory_budget = usize::try_from(budget(settings)).unwrap_or(usize::MAX);
+    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget };
     let names: Vec<&'static str> = parts.plans.iter().map(|plan| plan.name).collect();
     let mut driver = Driver::new(parts).map_err(system("starting the driver"))?;
     stop_on_signals(driver.stopper()).map_err(system("watching for signals"))?;
@@ -127,6 +128,10 @@ fn plans(settings: &Settings) -> Vec<DoorPlan> {
         .collect()
 }
 
+fn budget(settings: &Settings) -> u64 {
+    if settings.memory == 0 { machine::default_budget() } else { settings.memory }
+}
+
 fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -> Result<Broker, ServeError> {
     let mut formats = Formats::default();
     for format in tongues.iter().filter_map(|tongue| tongue.format()) {
@@ -136,7 +141,9 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
     let disk = storage::RealDisk::new(&settings.data)
         .map_err(system(format!("making the data folder {}", settings.data.display())))?;
     let exchanges = tongues.iter().flat_map(|tongue| tongue.exchanges()).collect();
-    let (storage, groups, upkeep) = (settings.storage.clone(), settings.groups.clone(), settings.upkeep.clone());
+    let (mut storage, groups, upkeep) = (settings.storage.clone(), settings.groups.clone(), settings.upkeep.clone());
+    storage.tail_cache_bytes =
+        storage.tail_cache_bytes.min(usize::try_from(budget(settings) / 8).unwrap_or(usize::MAX));
     let options = broker::Options { storage, exchanges, groups, upkeep };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())
         .map_err(|why| ServeError::Data { data: settings.data.clone(), why })

@@ -99,6 +99,32 @@ fn a_peer_that_never_reads_costs_a_bounded_buffer_and_hurts_nobody() {
 }
 
 #[test]
+fn when_memory_is_short_the_large_wait_the_small_are_served_and_who_stands_still_goes() {
+    const BUDGET: usize = 16 << 20;
+    let server = Running::with_memory(BUDGET);
+    // Frames that never end: each may hold a share of what is left, and no more is read of it.
+    let part = "x".repeat(4 << 20);
+    let mut stuck: Vec<_> = (0..16).map(|_| server.connect()).collect();
+    for client in &mut stuck {
+        client.stream.set_nonblocking(true).unwrap();
+        let _ = std::io::Write::write_all(&mut client.stream, part.as_bytes()); // as much as is taken
+        client.stream.set_nonblocking(false).unwrap();
+        client.stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+        while std::io::Write::write(&mut client.stream, part.as_bytes()).is_ok_and(|count| count == part.len()) {}
+    }
+    let [used, budget, _] = server.counters.read_memory();
+    assert_eq!(budget, BUDGET as u64);
+    assert!(used > BUDGET as u64 / 2 && used <= BUDGET as u64, "{used}");
+    let mut other = server.connect();
+    for number in 0..100 {
+        assert_eq!(other.ask(&format!("echo {number}")), number.to_string());
+    }
+    assert!(wait_until(LONG * 3, || server.counters.read_memory()[2] > 0), "somebody is let go");
+    assert!(wait_until(LONG * 3, || server.counters.read_memory()[0] <= BUDGET as u64 / 2), "until there is enough");
+    assert_eq!(other.ask("echo still here"), "still here");
+}
+
+#[test]
 fn a_session_that_panics_takes_only_its_own_connection_down() {
     let server = Running::start();
     let (mut bad, mut good) = (server.connect(), server.connect());

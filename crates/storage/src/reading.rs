@@ -160,6 +160,12 @@ impl Storage {
         }
     }
 
+    /// Bytes of memory that reading keeps: the tail cache, and what jobs have read and nobody has taken yet.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.tail.bytes() + self.desk.landed_bytes()
+    }
+
     /// After [`StorageError::Damaged`] at `from`: the next offset that may be readable (or damaged in its turn), so
     /// that a reader can pass over what is lost.
     #[must_use]

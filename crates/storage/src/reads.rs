@@ -122,6 +122,11 @@ impl ReadDesk {
         }
     }
 
+    /// Bytes of what jobs have brought and nobody has taken yet.
+    pub(crate) fn landed_bytes(&self) -> usize {
+        self.landed_bytes
+    }
+
     /// Hands out what was read for `place`, once.
     pub(crate) fn take(&mut self, place: &Place) -> Option<io::Result<Bytes>> {
         let result = self.landed.remove(place)?;

@@ -324,7 +324,7 @@ fn read(
 ) -> Result<FetchedPartition, ErrorCode> {
     let log = partition.log?;
     let from = u64::try_from(partition.from).map(Offset).map_err(|_| ErrorCode::OFFSET_OUT_OF_RANGE)?;
-    let room = plan.max_bytes.saturating_sub(found.bytes).min(partition.max_bytes);
+    let room = plan.max_bytes.min(cx.out.room()).saturating_sub(found.bytes).min(partition.max_bytes);
     if room == 0 && found.bytes > 0 {
         // The answer is full: what there is is told, and nothing read in vain.
         let bounds = cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error))?;

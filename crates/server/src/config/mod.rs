@@ -24,6 +24,8 @@ pub struct Settings {
     pub insecure: bool,
     /// How much is logged.
     pub log: String,
+    /// Bytes of memory for what is on its way; 0: a part of what the machine has.
+    pub memory: u64,
     /// Where each door listens; one that is not named listens at its usual port on localhost.
     pub doors: BTreeMap<&'static str, Listen>,
     /// Storage's settings.
@@ -45,6 +47,7 @@ impl Default for Settings {
             ready_file: None,
             insecure: false,
             log: "info".into(),
+            memory: 0,
             doors: BTreeMap::new(),
             storage: storage::Options::default(),
             groups: broker::group::GroupOptions::default(),

@@ -70,6 +70,21 @@ fn server() -> Vec<Opt> {
                 Ok(())
             },
         ),
+        option(
+            "memory",
+            Kind::Bytes,
+            bytes_text(d.memory),
+            "Memory for what is on its way: received, put together, read, waiting to be sent. Beyond half of it clients \
+             that hold much are slowed. 0: a quarter of what this process may use (of the machine or its control group).",
+            |s, v| {
+                s.memory = bytes(v, 0, 1 << 50)?;
+                match s.memory {
+                    0 => Ok(()),
+                    less if less < 16 << 20 => Err("at least 16MiB, or 0".to_owned()),
+                    _ => Ok(()),
+                }
+            },
+        ),
         option("log", Kind::Text, d.log, "How much to log: error, warn, info, debug or trace.", |s, v| {
             v.parse::<tracing_subscriber::EnvFilter>().map_err(|why| why.to_string())?;
             s.log = v.to_owned();

@@ -40,6 +40,8 @@ pub enum End {
 pub struct Listed {
     /// To be read.
     pub read: bool,
+    /// To be read when there is memory for it.
+    pub held: bool,
     /// To be written.
     pub write: bool,
     /// Waits for progress.
@@ -56,6 +58,10 @@ pub struct Connection {
     pub listed: Listed,
     /// The entry in the driver's deadlines.
     pub scheduled: Option<Mono>,
+    /// What it holds, as the driver's account has it.
+    pub accounted: usize,
+    /// When bytes last came or went.
+    pub moved: Mono,
     /// When it is closed even though bytes are still on their way.
     pub linger_until: Option<Mono>,
     /// The socket.
@@ -105,6 +111,8 @@ impl Connection {
             listed: Listed::default(),
             scheduled: None,
             linger_until: None,
+            accounted: 0,
+            moved: Mono::default(),
             stream,
             session: Some(session),
             input: InputBuffer::default(),
@@ -126,6 +134,17 @@ impl Connection {
         self.readable |= event.is_readable() || event.is_read_closed();
         self.writable |= event.is_writable() || event.is_error();
         self.half_closed |= event.is_read_closed();
+    }
+
+    /// Bytes of memory it holds, about.
+    pub fn memory_bytes(&self) -> usize {
+        let session = self.session.as_ref().map_or(0, |session| session.memory_bytes());
+        self.input.held_bytes() + self.out.memory_bytes() + session
+    }
+
+    /// How large an answer its session may give.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.out.set_room(bytes);
     }
 
     /// Gives the session an input other than bytes.

@@ -90,7 +90,7 @@ impl InputBuffer {
             self.bytes.extend_from_slice(&small);
         } else {
             pool.give(pooled);
-            self.bytes.reserve(wanted);
+            self.bytes.reserve_exact(wanted);
         }
     }
 
@@ -104,7 +104,6 @@ impl InputBuffer {
     }
 
     /// Bytes of memory held.
-    #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }

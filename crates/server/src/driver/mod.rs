@@ -9,6 +9,7 @@ mod connections;
 mod deadlines;
 mod input;
 pub mod listeners;
+mod memory;
 mod pools;
 mod sending;
 mod turn;
@@ -29,6 +30,7 @@ use connections::Connections;
 use deadlines::Deadlines;
 use input::Pool;
 use listeners::{DoorPlan, Listener};
+use memory::Memory;
 use pools::Pools;
 
 /// The bell's token; listeners have the next ones, connections their session's id (from 2³² on).
@@ -54,6 +56,8 @@ pub struct Parts {
     pub clock: Box<dyn Clock>,
     /// Counts by door, in the order of `plans`.
     pub counters: Arc<Counters>,
+    /// Bytes of memory for what is on its way.
+    pub memory_budget: usize,
 }
 
 /// Stops a driver from another thread.
@@ -96,6 +100,7 @@ pub struct Driver {
     accept_again: Option<Mono>,
     /// Listeners that may have more waiting.
     accepting: Vec<usize>,
+    memory: Memory,
     /// Work is left for another turn.
     more: bool,
     /// Storage lags behind: nothing is read before this moment.
@@ -111,6 +116,8 @@ struct Lists {
     read: Vec<SessionId>,
     write: Vec<SessionId>,
     progress: Vec<SessionId>,
+    /// To be read when there is memory for it.
+    held: Vec<SessionId>,
 }
 
 impl Driver {
@@ -141,6 +148,7 @@ impl Driver {
             connections: Connections::default(),
             deadlines: Deadlines::default(),
             counters: parts.counters,
+            memory: Memory::new(parts.memory_budget),
             lists: Lists::default(),
             scratch: Vec::with_capacity(READ_BYTES_PER_TURN),
             pool: Pool::default(),
@@ -185,14 +193,15 @@ impl Driver {
     }
 
     /// How long the next poll may wait: for ever, unless somebody has a deadline.
-    fn wait(&self) -> Option<Duration> {
+    fn wait(&mut self) -> Option<Duration> {
         let reads = !self.lists.read.is_empty() && self.read_again.is_none();
         if self.more || reads || !self.lists.write.is_empty() {
             return Some(Duration::ZERO);
         }
         let stop = self.stop_at.map(|at| if self.connections.len() == 0 { at.plus(STOP_SYNC) } else { at });
         let again = self.read_again.filter(|_| !self.lists.read.is_empty());
-        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop, again];
+        let look = self.memory.look_at(self.now.mono);
+        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop, again, look];
         let first = deadlines.into_iter().flatten().min()?;
         Some(first.since(self.clock.now().mono))
     }

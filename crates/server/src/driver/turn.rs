@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use broker::{Input, Peer, SessionId};
 use mio::{Events, Interest, Token};
+use model::Mono;
 
 use super::connection::{Connection, End, Reading};
 use super::listeners::{Accepted, accept};
 use super::pools::Done;
 use super::{BELL, Driver, STOP_GRACE};
+
+/// Connections let go at once when memory is short.
+const LET_GO_PER_LOOK: usize = 16;
 
 /// Connections accepted at one door before others have their turn.
 const ACCEPTS_PER_TURN: usize = 128;
@@ -43,6 +47,7 @@ impl Driver {
         }
         self.take_outcomes();
         self.accept_waiting();
+        self.relieve();
         self.read_listed();
         self.fire_deadlines();
         self.go_on_stopping();
@@ -92,6 +97,44 @@ impl Driver {
                 self.remove(id);
             }
         }
+    }
+
+    /// Looks again at those that were not read for lack of memory, and lets go of who stands still and holds much.
+    fn relieve(&mut self) {
+        self.memory.core_holds(self.broker.memory_bytes());
+        self.counters.memory(self.memory.used() as u64, self.memory.budget() as u64);
+        let looks = self.memory.must_look(self.now.mono);
+        for _ in 0..LET_GO_PER_LOOK {
+            if !looks || !self.memory.is_tight() {
+                break;
+            }
+            let Some(id) = self.most_idle() else { break };
+            tracing::warn!(session = id.0, "closed: memory is short, and its peer neither reads nor goes on sending");
+            self.counters.let_go();
+            self.remove(id);
+        }
+        if !self.memory.is_tight() || looks {
+            for id in std::mem::take(&mut self.lists.held) {
+                let Some(connection) = self.connections.get(id) else { continue };
+                connection.listed.held = false;
+                self.after(id);
+            }
+        }
+    }
+
+    /// Of those that hold much and stand still, the one that has for the longest time.
+    fn most_idle(&mut self) -> Option<SessionId> {
+        let mut found: Option<((bool, Mono), SessionId)> = None;
+        for id in self.connections.ids() {
+            let Some(connection) = self.connections.get(id) else { continue };
+            let (holds, moved) = (connection.accounted, connection.moved);
+            // One that would send more if we read it comes last.
+            let place = (connection.listed.held, moved);
+            if self.memory.stands_still(holds, moved, self.now.mono) && found.is_none_or(|(first, _)| place < first) {
+                found = Some((place, id));
+            }
+        }
+        found.map(|(_, id)| id)
     }
 
     fn accept_waiting(&mut self) {
@@ -154,6 +197,9 @@ impl Driver {
             let session = tongue.session(plan.name, Peer { session: id, remote, local });
             Connection::new(id, door, stream, session)
         });
+        if let Some(connection) = self.connections.get(id) {
+            connection.moved = self.now.mono;
+        }
         self.counters.opened(door);
         tracing::debug!(door = plan.name, session = id.0, %remote, "connected");
         if let Err(error) = registered {
@@ -171,6 +217,7 @@ impl Driver {
             let Some(id) = listed.next() else { break };
             let Some(connection) = self.connections.get(id) else { continue };
             connection.listed.read = false;
+            connection.set_room(self.memory.room());
             let mut received = 0;
             let mut with = Reading {
                 broker: &mut self.broker,
@@ -182,6 +229,9 @@ impl Driver {
             let read = connection.read(&mut with);
             self.counters.received(connection.door, received);
             room = room.saturating_sub(received);
+            if received > 0 {
+                connection.moved = self.now.mono;
+            }
             match read {
                 Ok(()) => self.after(id),
                 Err(_) => self.remove(id),
@@ -274,7 +324,12 @@ impl Driver {
             let Some(connection) = self.connections.get(id) else { continue };
             connection.listed.write = false;
             match connection.write() {
-                Ok(sent) => self.counters.sent(connection.door, sent as u64),
+                Ok(sent) => {
+                    self.counters.sent(connection.door, sent as u64);
+                    if sent > 0 {
+                        connection.moved = self.now.mono;
+                    }
+                }
                 Err(_) => {
                     self.remove(id);
                     continue;
@@ -310,8 +365,17 @@ impl Driver {
         }
         let (deadline, listed) = (connection.deadline(), &mut connection.scheduled);
         self.deadlines.schedule(id, deadline, listed);
-        if connection.can_read() && !std::mem::replace(&mut connection.listed.read, true) {
-            self.lists.read.push(id);
+        let holds = connection.memory_bytes();
+        self.memory.changed(std::mem::replace(&mut connection.accounted, holds), holds);
+        if connection.can_read() {
+            let may_read = self.memory.may_read(holds);
+            let (listed, list) = match may_read {
+                true => (&mut connection.listed.read, &mut self.lists.read),
+                false => (&mut connection.listed.held, &mut self.lists.held),
+            };
+            if !std::mem::replace(listed, true) {
+                list.push(id);
+            }
         }
         if connection.can_write() && !std::mem::replace(&mut connection.listed.write, true) {
             self.lists.write.push(id);
@@ -332,6 +396,7 @@ impl Driver {
     fn remove(&mut self, id: SessionId) {
         let Some(mut connection) = self.connections.remove(id) else { return };
         connection.close_session(&mut self.broker, self.now);
+        self.memory.changed(connection.accounted, 0);
         let _ = self.poll.registry().deregister(&mut connection.stream); // closing it does the same
         self.counters.closed(connection.door);
         self.more = true; // what it held in the core may have gone to others

@@ -174,7 +174,7 @@ pub fn start(tongues: Vec<Box<dyn Tongue>>) -> Vec<SocketAddr> {
     let address = |door| listeners.iter().find(|listener| listener.door == door).unwrap().address;
     let addresses = (0..plans.len()).map(address).collect();
     let counters = Arc::new(Counters::new(names));
-    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters };
+    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget: 1 << 30 };
     let mut driver = Driver::new(parts).unwrap();
     std::thread::spawn(move || driver.run());
     addresses
@@ -199,6 +199,10 @@ pub struct Running {
 
 impl Running {
     pub fn start() -> Running {
+        Running::with_memory(1 << 30)
+    }
+
+    pub fn with_memory(memory_budget: usize) -> Running {
         let clock = CountingClock::default();
         let storage =
             storage::Options { journal_file_bytes: 1 << 20, reserve_bytes: 64 << 10, ..storage::Options::default() };
@@ -218,6 +222,7 @@ impl Running {
             listeners,
             clock: Box::new(clock.clone()),
             counters: counters.clone(),
+            memory_budget,
         };
         let mut driver = Driver::new(parts).unwrap();
         let stop = driver.stopper();
