@@ -74,8 +74,9 @@ fn server() -> Vec<Opt> {
             "memory",
             Kind::Bytes,
             bytes_text(d.memory),
-            "Memory for what is on its way: received, put together, read, waiting to be sent. Beyond half of it clients \
-             that hold much are slowed. 0: a quarter of what this process may use (of the machine or its control group).",
+            "Memory for what is on its way: received, put together, read, waiting to be sent. Beyond half of it \
+             clients that hold much are slowed. 0: a quarter of what this process may use (of the machine or its \
+             control group).",
             |s, v| {
                 s.memory = bytes(v, 0, 1 << 50)?;
                 match s.memory {
