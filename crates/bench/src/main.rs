@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::judge::{faults, full_disk, kill};
+use crate::judge::{faults, full_disk, kill, pressure};
 use crate::target::Target;
 
 #[derive(Parser)]
@@ -58,6 +58,10 @@ enum Row {
     Faults(faults::Args),
     /// The full disk judge: a small volume is filled, freed and filled again. Needs root, to mount it.
     FullDisk(full_disk::Args),
+    /// The overload judge: a small memory cgroup and ten times as many clients. Needs root and cgroup v1.
+    Overload(pressure::Args),
+    /// The slow disk judge: syncs take 300 ms longer.
+    SlowDisk(pressure::Args),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +78,8 @@ fn main() -> ExitCode {
         Row::Kill(args) => kill::run(&args),
         Row::Faults(args) => faults::run(&args),
         Row::FullDisk(args) => full_disk::run(&args),
+        Row::Overload(args) => pressure::overload(&args),
+        Row::SlowDisk(args) => pressure::slow_disk(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::shell::{self, root, say};
 
-const NAMES: &str = "kill, power, damage, faults, full-disk";
+const NAMES: &str = "kill, power, damage, faults, full-disk, overload, slow-disk";
 
 /// Runs the judge that the first word names.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
@@ -12,6 +12,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         Some("power") => power(&words[1..]),
         Some("damage") => damage(&words[1..]),
         Some("faults") => bench("faults", &["--step", "--only", "--at", "--report"], &words[1..]),
+        Some(name @ ("overload" | "slow-disk")) => bench(name, &["--seconds", "--report"], &words[1..]),
         Some("full-disk") => bench("full-disk", &["--report"], &words[1..]),
         Some(other) => Err(format!("there is no judge '{other}'; there are: {NAMES}")),
         None => Err(format!("which judge? there are: {NAMES}")),

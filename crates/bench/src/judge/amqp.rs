@@ -128,6 +128,29 @@ impl Amqp {
         self.raw(&frames.0)
     }
 
+    /// Begins to publish a message of `size` bytes to `queue` and stops after `part` of them.
+    pub(crate) fn publish_part(&mut self, queue: &str, size: usize, part: usize) -> Outcome<()> {
+        const BODY_FRAME: usize = 100_000;
+        let mut method = Writer::default();
+        method.u16(60).u16(40).u16(0).text8("").text8(queue).u8(0);
+        let mut header = Writer::default();
+        header.u16(60).u16(0).u64(size as u64).u16(0);
+        let mut frames = Writer::default();
+        for (kind, payload) in [(1, &method.0), (2, &header.0)] {
+            frames.u8(kind).u16(1).bytes32(payload).u8(END);
+        }
+        self.raw(&frames.0)?;
+        let mut frame = Writer::default();
+        frame.u8(3).u16(1).bytes32(&vec![9; BODY_FRAME]).u8(END);
+        self.write.set_write_timeout(Some(Duration::from_secs(2))).map_err(|e| e.to_string())?;
+        for _ in 0..part / BODY_FRAME {
+            if self.raw(&frame.0).is_err() {
+                break; // it takes no more: that is what is asked of it
+            }
+        }
+        Ok(())
+    }
+
     /// Consumes `queue`, at most `prefetch` unacknowledged; 0 for no bound.
     pub(crate) fn consume(&mut self, queue: &str, prefetch: u16) -> Outcome<()> {
         self.method(1, (60, 10), &Writer::default().u32(0).u16(prefetch).u8(0).0)?;

@@ -106,6 +106,31 @@ impl Kafka {
         self.send(0, 7, &body.0)
     }
 
+    /// A whole request for one batch, to be sent again and again.
+    pub(crate) fn produce_frame(&self, topic: &str, partition: i32, acks: i16, values: &[Vec<u8>]) -> Vec<u8> {
+        let mut body = Writer::default();
+        body.u16(0).u16(7).i32(0).text16("judge");
+        body.u16(u16::MAX).u16(acks as u16).i32(30_000).i32(1).text16(topic).i32(1).i32(partition);
+        body.bytes32(&batch(values));
+        let mut frame = Writer::default();
+        frame.bytes32(&body.0);
+        frame.0
+    }
+
+    /// Sends a prepared request.
+    pub(crate) fn send_frame(&mut self, frame: &[u8]) -> Outcome<()> {
+        self.stream.write_all(frame).map_err(broken)
+    }
+
+    /// Asks for up to `bytes` of a partition without waiting for the answer.
+    pub(crate) fn ask_fetch(&mut self, topic: &str, partition: i32, from: i64, bytes: i32) -> Outcome<()> {
+        let mut body = Writer::default();
+        body.i32(-1).i32(0).i32(0).i32(bytes).u8(0).i32(0).i32(-1);
+        body.i32(1).text16(topic).i32(1).i32(partition).i32(-1).u64(from as u64).u64(u64::MAX).i32(bytes);
+        body.i32(0).text16("");
+        self.send(1, 11, &body.0)
+    }
+
     /// The base offset in the next answer to a produce.
     pub(crate) fn produced(&mut self) -> Outcome<i64> {
         self.produced_or_refused()?.map_err(|code| format!("a produce failed with {code}"))

@@ -7,6 +7,7 @@ pub(crate) mod faults;
 pub(crate) mod full_disk;
 pub(crate) mod kafka;
 pub(crate) mod kill;
+pub(crate) mod pressure;
 pub(crate) mod server;
 pub(crate) mod wire;
 
