@@ -171,7 +171,9 @@ impl Core {
             self.space_at = waits.then(|| now.mono.plus(LOOK_FOR_SPACE_EVERY));
         }
         if self.calm_at.is_some_and(|calm_at| now.mono >= calm_at) {
-            self.storage.tick();
+            if let Err(why) = self.storage.tick() {
+                self.failed(&why);
+            }
             self.calm_at = self.storage.wants_tick().then(|| now.mono.plus(CALM));
         }
         if now.mono >= self.next_upkeep {

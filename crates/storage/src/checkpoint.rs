@@ -6,7 +6,6 @@
 //! made is not its business (`checkpointing`).
 
 use std::io;
-use std::sync::Arc;
 
 use model::checksum::{crc32c, crc32c_of};
 use model::{ByteReader, ByteWriter, LogId, Offset, ReadError, Wall};
@@ -38,7 +37,7 @@ pub(crate) struct LogSlice {
 /// Owners as of one entry: all there were between the last one of the slice before and the last one of this.
 pub(crate) struct OwnerSlice {
     pub(crate) seq: u64,
-    pub(crate) owners: Vec<(Owner, Arc<OwnerRecords>)>,
+    pub(crate) owners: Vec<(Owner, OwnerRecords)>,
 }
 
 /// A checkpoint being drawn up.

@@ -275,18 +275,41 @@ impl Storage {
         Err(StorageError::Behind { files, files_max })
     }
 
-    /// Whether background work waits for a moment in which nothing is written: then [`Storage::tick`] should be called
-    /// within some 20 ms.
+    /// Whether something waits for a moment in which nothing is written: then [`Storage::tick`] should be called within
+    /// some 20 ms.
     #[must_use]
     pub fn wants_tick(&self) -> bool {
-        self.settler.put_off_bytes.is_some() && self.failure().is_none()
+        (self.settler.put_off_bytes.is_some() || self.writer.wants_mark()) && self.failure().is_none()
     }
 
-    /// A moment has passed. If nothing was written in it, background work goes on at full speed until something is.
-    pub fn tick(&mut self) {
+    /// A moment has passed. If nothing was written in it, background work goes on at full speed until something is, and
+    /// the journal says that its last entry is durable: else, found damaged, it would be taken for a torn end.
+    ///
+    /// # Errors
+    /// [`StorageError::Closed`] when writing that failed.
+    pub fn tick(&mut self) -> Result<(), StorageError> {
+        if self.failure().is_some() {
+            return Ok(());
+        }
+        if !self.writer.wants_mark() {
+            self.settler.mark_bytes = None;
+        } else if self.settler.mark_bytes.replace(self.writer.written_bytes) == Some(self.writer.written_bytes) {
+            self.write_mark()?;
+        }
         if self.settler.put_off_bytes == Some(self.writer.written_bytes) {
             self.settler.calm_bytes = self.settler.put_off_bytes;
         }
         self.go_on_settling();
+        Ok(())
+    }
+
+    fn write_mark(&mut self) -> Result<(), StorageError> {
+        self.writer.begin_mark();
+        self.writer.seal(&mut self.index, &mut self.tail);
+        self.writer.write().map(drop).map_err(|error| self.close("writing the journal", &error))?;
+        self.tail.shrink();
+        // What was put off waits for messages, not for this.
+        self.settler.put_off_bytes = self.settler.put_off_bytes.map(|_| self.writer.written_bytes);
+        Ok(())
     }
 }

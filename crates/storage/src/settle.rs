@@ -52,6 +52,8 @@ pub(crate) struct Settler {
     pub(crate) again_seq: u64,
     /// Bytes written to the journal when copying was last put off.
     pub(crate) put_off_bytes: Option<u64>,
+    /// Bytes written to the journal when its last entry was last seen to be durable and the last.
+    pub(crate) mark_bytes: Option<u64>,
     /// Nothing has been written for a moment.
     pub(crate) calm_bytes: Option<u64>,
     /// Bytes written by settling, by merging, to checkpoints.

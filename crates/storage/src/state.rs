@@ -15,9 +15,12 @@ const DELTAS_MIN: usize = 64;
 // Beyond this many it pays even when the snapshot is large: recovery applies them one by one.
 const DELTAS_MAX: usize = 4096;
 
-/// The records of one owner, back to back.
+// An owner of no more bytes than this is worth a new snapshot as soon as it rests.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// The records of one owner that are more than one snapshot, back to back.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct OwnerRecords {
+pub(crate) struct Several {
     bytes: Vec<u8>,
     /// Where each record ends.
     ends: Vec<u32>,
@@ -26,16 +29,27 @@ pub(crate) struct OwnerRecords {
     starts_with_snapshot: bool,
     /// Named by `wants_snapshot` and not answered yet.
     named: bool,
+    /// It has changed since the last checkpoint.
+    changed: bool,
 }
 
-impl OwnerRecords {
+/// The records of one owner. Most owners are at rest: one snapshot, in one piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnerRecords {
+    Snapshot(Arc<[u8]>),
+    Several(Arc<Several>),
+}
+
+impl Several {
     fn push(&mut self, content: &[u8]) {
+        if self.bytes.capacity() - self.bytes.len() < content.len() {
+            self.bytes.reserve_exact(content.len() + self.bytes.len() / 4);
+        }
         self.bytes.extend_from_slice(content);
         self.ends.push(self.bytes.len() as u32);
     }
 
-    /// The records in order.
-    pub(crate) fn records(&self) -> impl Iterator<Item = &[u8]> {
+    fn records(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         self.ends.iter().map(move |end| {
             let record = &self.bytes[from..*end as usize];
@@ -44,26 +58,59 @@ impl OwnerRecords {
         })
     }
 
+    fn outgrown(&self) -> bool {
+        let deltas = self.ends.len();
+        deltas > DELTAS_MAX || (deltas > DELTAS_MIN && self.bytes.len() > 3 * self.snapshot_bytes)
+    }
+
+    // It rests, and a snapshot instead of what it has would be worth its while.
+    fn rests(&self) -> bool {
+        let deltas = self.bytes.len() - self.snapshot_bytes;
+        !self.changed && (self.bytes.len() <= SMALL_BYTES || deltas > self.snapshot_bytes / 4)
+    }
+}
+
+impl OwnerRecords {
+    /// The records in order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &[u8]> {
+        let (snapshot, several) = match self {
+            OwnerRecords::Snapshot(content) => (Some(&**content), None),
+            OwnerRecords::Several(several) => (None, Some(several.records())),
+        };
+        snapshot.into_iter().chain(several.into_iter().flatten())
+    }
+
     /// How many records.
     pub(crate) fn count(&self) -> usize {
-        self.ends.len()
+        match self {
+            OwnerRecords::Snapshot(_) => 1,
+            OwnerRecords::Several(several) => several.ends.len(),
+        }
     }
 
     /// Whether the first record is a snapshot.
     pub(crate) fn starts_with_snapshot(&self) -> bool {
-        self.starts_with_snapshot
+        match self {
+            OwnerRecords::Snapshot(_) => true,
+            OwnerRecords::Several(several) => several.starts_with_snapshot,
+        }
     }
 
-    fn outgrown(&self) -> bool {
-        let deltas = self.ends.len();
-        deltas > DELTAS_MAX || (deltas > DELTAS_MIN && self.bytes.len() > 3 * self.snapshot_bytes)
+    // The same, with room for more than a snapshot.
+    fn opened(&self) -> Several {
+        let mut several = Several { starts_with_snapshot: true, ..Several::default() };
+        if let OwnerRecords::Snapshot(content) = self {
+            several.snapshot_bytes = content.len();
+            several.push(content);
+        }
+        several
     }
 }
 
 /// All owners' records. A slice of them is cheap: owners are shared until they change.
 #[derive(Default)]
 pub(crate) struct StateTable {
-    owners: BTreeMap<Owner, Arc<OwnerRecords>>,
+    owners: BTreeMap<Owner, OwnerRecords>,
     outgrown: VecDeque<Owner>,
 }
 
@@ -71,19 +118,19 @@ impl StateTable {
     pub(crate) fn apply(&mut self, owner: Owner, change: StateChangeRecord<'_>) {
         match change {
             StateChangeRecord::Snapshot(content) => {
-                let mut records = OwnerRecords {
-                    snapshot_bytes: content.len(),
-                    starts_with_snapshot: true,
-                    ..OwnerRecords::default()
-                };
-                records.push(content);
-                self.owners.insert(owner, Arc::new(records));
+                self.owners.insert(owner, OwnerRecords::Snapshot(content.into()));
             }
             StateChangeRecord::Delta(content) => {
-                let records = Arc::make_mut(self.owners.entry(owner).or_default());
-                records.push(content);
-                if !records.named && records.outgrown() {
-                    records.named = true;
+                let records = self.owners.entry(owner).or_insert_with(|| OwnerRecords::Several(Arc::default()));
+                if matches!(records, OwnerRecords::Snapshot(_)) {
+                    *records = OwnerRecords::Several(Arc::new(records.opened()));
+                }
+                let OwnerRecords::Several(several) = records else { return };
+                let several = Arc::make_mut(several);
+                several.push(content);
+                several.changed = true;
+                if !several.named && several.outgrown() {
+                    several.named = true;
                     self.outgrown.push_back(owner);
                 }
             }
@@ -97,22 +144,36 @@ impl StateTable {
     pub(crate) fn next_outgrown(&mut self) -> Option<Owner> {
         while let Some(owner) = self.outgrown.pop_front() {
             // It may have had a snapshot since, or be gone.
-            if self.owners.get(&owner).is_some_and(|records| records.named) {
+            if matches!(self.owners.get(&owner), Some(OwnerRecords::Several(several)) if several.named) {
                 return Some(owner);
             }
         }
         None
     }
 
-    /// At most `count` owners behind `after`, in order.
-    pub(crate) fn slice(&self, after: Option<Owner>, count: usize) -> Vec<(Owner, Arc<OwnerRecords>)> {
+    /// At most `count` owners behind `after`, in order, for a checkpoint. Those that have not changed since the last
+    /// one are named as worth a new snapshot.
+    pub(crate) fn slice(&mut self, after: Option<Owner>, count: usize) -> Vec<(Owner, OwnerRecords)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let owners = self.owners.range((from, Bound::Unbounded)).take(count);
-        owners.map(|(owner, records)| (*owner, Arc::clone(records))).collect()
+        let mut taken = Vec::new();
+        for (owner, records) in self.owners.range_mut((from, Bound::Unbounded)).take(count) {
+            // Nobody shares them: the last checkpoint is written.
+            if let OwnerRecords::Several(several) = records
+                && let Some(several) = Arc::get_mut(several)
+            {
+                if several.rests() && !several.named {
+                    several.named = true;
+                    self.outgrown.push_back(*owner);
+                }
+                several.changed = false;
+            }
+            taken.push((*owner, records.clone()));
+        }
+        taken
     }
 
     fn iter(&self) -> impl Iterator<Item = (Owner, &OwnerRecords)> {
-        self.owners.iter().map(|(owner, records)| (*owner, &**records))
+        self.owners.iter().map(|(owner, records)| (*owner, records))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -121,16 +182,7 @@ impl StateTable {
 
     /// Everything, as recovery hands it on.
     pub(crate) fn to_recovered(&self) -> Vec<(Owner, Vec<Bytes>)> {
-        let of = |records: &OwnerRecords| {
-            let all = Bytes::copy_from_slice(&records.bytes);
-            let mut from = 0;
-            let cut = records.ends.iter().map(|end| {
-                let record = all.slice(from..*end as usize);
-                from = *end as usize;
-                record
-            });
-            cut.collect()
-        };
+        let of = |records: &OwnerRecords| records.records().map(Bytes::copy_from_slice).collect();
         self.iter().map(|(owner, records)| (owner, of(records))).collect()
     }
 }
@@ -169,6 +221,21 @@ mod tests {
         assert_eq!(table.next_outgrown(), Some(OWNER));
         assert_eq!(table.next_outgrown(), None);
         table.apply(OWNER, StateChangeRecord::Snapshot(b"0"));
+        assert_eq!(table.next_outgrown(), None);
+    }
+
+    #[test]
+    fn an_owner_that_rests_is_asked_for_a_snapshot_once() {
+        let mut table = StateTable::default();
+        table.apply(OWNER, StateChangeRecord::Snapshot(b"0123456789"));
+        table.apply(OWNER, StateChangeRecord::Delta(b"x"));
+        drop(table.slice(None, 9));
+        assert_eq!(table.next_outgrown(), None, "it has just changed");
+        drop(table.slice(None, 9));
+        drop(table.slice(None, 9));
+        assert_eq!((table.next_outgrown(), table.next_outgrown()), (Some(OWNER), None));
+        table.apply(OWNER, StateChangeRecord::Snapshot(b"0"));
+        (0..3).for_each(|_| drop(table.slice(None, 9)));
         assert_eq!(table.next_outgrown(), None);
     }
 }

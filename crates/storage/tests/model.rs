@@ -20,6 +20,8 @@ enum Op {
     Kill,
     PowerCut(u64),
     RequestSync,
+    /// A moment has passed.
+    Tick,
 }
 
 fn content() -> impl Strategy<Value = Vec<u8>> {
@@ -57,6 +59,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Kill),
         1 => any::<u64>().prop_map(Op::PowerCut),
         1 => Just(Op::RequestSync),
+        2 => Just(Op::Tick),
     ]
 }
 
@@ -133,6 +136,7 @@ fn live(ops: &[Op], misses: u64) {
                 ids = ids.map(|id| id + 60);
             }
             Op::RequestSync => pair.storage.request_sync(),
+            Op::Tick => pair.storage.tick().unwrap(),
             Op::Job(_) | Op::Check | Op::Time(..) => {}
         }
     }

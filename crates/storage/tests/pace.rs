@@ -117,7 +117,7 @@ fn settling_ends_in_time_without_a_calm_moment_and_goes_on_alone_when_nothing_is
     }
     assert_eq!(pair.storage.stats().settles, settles, "it waits for more to be written, or for a calm moment");
     while pair.storage.wants_tick() || !slow.work.is_empty() {
-        pair.storage.tick();
+        pair.storage.tick().unwrap();
         slow.end_turn(&mut pair.storage, 1);
     }
     assert!(pair.storage.stats().window_files <= tiny().journal_files_max);

@@ -76,6 +76,27 @@ fn space_of_the_dead_comes_back_though_a_neighbour_lives() {
 }
 
 #[test]
+fn what_lives_long_is_written_four_times_at_most() {
+    for logs in [10, 64, 500] {
+        let mut pair = Pair::new();
+        for n in 0..6000 {
+            put(&mut pair, n % logs, 1000, n as i64);
+            end_turn(&mut pair);
+            pair.history.drain(..pair.history.len() - 1);
+        }
+        settle_down(&mut pair.storage).unwrap();
+        let stats = pair.storage.stats();
+        assert!(stats.settles > 60 && stats.merges > 8, "{stats:?}");
+        // Headers: 64 bytes an entry and about 60 an extent here, 48 there; checkpoints are as large as there are logs.
+        let written = (stats.journal_bytes + stats.settled_bytes + stats.merged_bytes) * 100 / stats.unit_bytes;
+        assert!(written < 440, "{logs} logs: {written} % {stats:?}");
+        assert!(stats.space_amplification_permille() < 1100, "{stats:?}");
+        pair.check_all();
+        pair.reopen(pair.disk.crash(7), pair.storage.progress().synced);
+    }
+}
+
+#[test]
 fn many_extents_settle_before_the_window_is_full() {
     let disk = storage::SimDisk::new();
     let options = storage::Options { extents_max: 200, ..common::tiny() };

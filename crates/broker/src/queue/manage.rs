@@ -71,7 +71,7 @@ impl Queues {
         let tracks = logs.iter().map(|&log| {
             let (start, end) = visible(core, log);
             let mut cursor = cursors.remove(&log).unwrap_or_else(|| Cursor::new(log, 0));
-            count_rest(core, &mut cursor, end, queue.options.kind);
+            count_rest(core, &mut cursor, end, queue.options().kind);
             cursor.reopen(start, end);
             Track::new(cursor)
         });
@@ -84,7 +84,7 @@ impl Queues {
             auto_delete: queue.auto_delete,
             topic,
             arguments: queue.arguments.clone(),
-            options: queue.options.clone(),
+            options: queue.options(),
         };
         let mut queue = Queue::new(queue.id, &spec, None, tracks, core.now);
         if queue.rules.is_some() {
@@ -332,6 +332,6 @@ fn create(id: u64, spec: &QueueSpec, source: QueueSource) -> Command {
         auto_delete: spec.auto_delete,
         exclusive: false,
         arguments: spec.arguments.clone(),
-        options: spec.options.clone(),
+        options: spec.options.clone().stored(),
     })
 }

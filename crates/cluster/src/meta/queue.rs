@@ -25,9 +25,17 @@ pub struct Queue {
     pub exclusive: bool,
     /// Arguments it was declared with, as (name, typed JSON value): a second declaration must be equal.
     pub arguments: BTreeMap<String, serde_json::Value>,
-    /// What they mean.
-    #[serde(default, skip_serializing_if = "QueueOptions::is_default")]
-    pub options: QueueOptions,
+    /// What they mean, unless it is the usual: most queues have none, and there may be many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Box<QueueOptions>>,
+}
+
+impl Queue {
+    /// What its arguments mean.
+    #[must_use]
+    pub fn options(&self) -> QueueOptions {
+        self.options.as_deref().cloned().unwrap_or_default()
+    }
 }
 
 /// What a queue does besides keeping messages and handing them out.
@@ -61,8 +69,10 @@ pub struct QueueOptions {
 }
 
 impl QueueOptions {
-    fn is_default(&self) -> bool {
-        *self == QueueOptions::default()
+    /// As a [`Queue`] keeps them.
+    #[must_use]
+    pub fn stored(self) -> Option<Box<QueueOptions>> {
+        (self != QueueOptions::default()).then(|| Box::new(self))
     }
 }
 

@@ -251,6 +251,19 @@ impl Writer {
         self.sealed.push(Sealed { file, at, bytes });
     }
 
+    /// Whether everything is durable, and the last entry is one that no later one vouches for.
+    pub(crate) fn wants_mark(&self) -> bool {
+        let room = self.at + super::frame::ENTRY_HEADER_BYTES as u64 <= self.file_bytes;
+        let is_clean = self.synced_seq == self.written_seq && self.written_seq + 1 == self.seq_next;
+        room && is_clean && !self.building && !self.files.is_empty()
+    }
+
+    /// Begins an entry without content: all that it says is how far everything is durable.
+    pub(crate) fn begin_mark(&mut self) {
+        self.entry.begin(super::frame::ENTRY_HEADER_BYTES);
+        self.building = true;
+    }
+
     /// Hands all that is sealed to the operating system. Answers whether there was anything.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ pub fn run_jobs(storage: &mut Storage) -> Result<Vec<Completed>, StorageError> {
         }
         // Nothing is written while this goes on: what waits for a calm moment has it.
         if storage.wants_tick() {
-            storage.tick();
+            storage.tick()?;
         } else {
             return Ok(meanings);
         }
