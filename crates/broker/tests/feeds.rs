@@ -154,3 +154,22 @@ fn exchanges_bound_to_a_topic_pass_on_what_it_feeds() {
     rig.settle_down();
     assert_eq!(texts(&mut rig, "q"), ["k:1"]);
 }
+
+#[test]
+fn partitions_made_after_the_binding_are_fed_from_their_beginning() {
+    let mut rig = Rig::new();
+    topic(&mut rig, 1);
+    rig.queue("q");
+    rig.bind("t", "q", "#");
+    rig.broker.grow_topic(("/", "t"), 3, false, rig.now).unwrap();
+    let logs = rig.broker.topic("/", "t").unwrap().partitions.clone();
+    append(&mut rig, logs[2], &["k:1"]);
+    rig.settle_down();
+    let mut rig = rig.killed();
+    append(&mut rig, logs[1], &["k:2"]);
+    append(&mut rig, logs[2], &["k:3"]);
+    rig.settle_down();
+    let mut seen = texts(&mut rig, "q");
+    seen.sort_unstable();
+    assert_eq!(seen, ["k:1", "k:2", "k:3"]);
+}

@@ -105,6 +105,10 @@ struct Later {
 type Owned = (Dest, Name, Arguments);
 
 impl Lane {
+    fn new(log: LogId, next: u64) -> Lane {
+        Lane { log, next, end: next, waits: None, later: None }
+    }
+
     /// Whether there is something to feed that can be read.
     pub(super) fn is_ready(&self) -> bool {
         self.waits.is_none() && self.next < self.end
@@ -125,7 +129,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Of a topic whose logs end at `ends`.
     pub(super) fn new(tenant: &Name, topic: &Name, ends: &[(u64, u64)]) -> Feed {
-        let lane = |&(log, next): &(u64, u64)| Lane { log: LogId(log), next, end: next, waits: None, later: None };
+        let lane = |&(log, next): &(u64, u64)| Lane::new(LogId(log), next);
         Feed {
             tenant: tenant.clone(),
             topic: topic.clone(),
@@ -253,6 +257,16 @@ impl Feeds {
         self.names.entry(feed.tenant.clone()).or_default().insert(feed.topic.clone(), self.last);
         self.by_log.extend(feed.lanes.iter().enumerate().map(|(at, lane)| (lane.log, (self.last, at))));
         self.by_number.insert(self.last, feed);
+    }
+
+    /// A topic has got partitions: what is appended to them is fed from the first message on.
+    pub(crate) fn grown(&mut self, tenant: &str, topic: &str, logs: &[LogId]) {
+        let Some(&number) = self.names.get(tenant).and_then(|names| names.get(topic)) else { return };
+        let Some(feed) = self.by_number.get_mut(&number) else { return };
+        for log in logs {
+            self.by_log.insert(*log, (number, feed.lanes.len()));
+            feed.lanes.push(Lane::new(*log, 0));
+        }
     }
 
     /// Removes the feed of a topic.

@@ -61,8 +61,13 @@ impl Queues {
             let since = bindings.iter().flat_map(|one| &one.since).filter(|(of, _)| *of == log);
             since.map(|(_, from)| *from).min()
         };
-        let logs = first.since.iter().map(|(log, _)| *log);
-        let ends = logs.map(|log| (log, positions.get(&log).copied().or_else(|| oldest(log)).unwrap_or(0)));
+        // A partition made after a binding is fed from its first message on.
+        let topic = core.topics.get(&first.tenant, &first.exchange);
+        let logs = topic.map(|topic| topic.partitions.clone()).unwrap_or_default();
+        let ends = logs
+            .iter()
+            .map(|log| log.0)
+            .map(|log| (log, positions.get(&log).copied().or_else(|| oldest(log)).unwrap_or(0)));
         let ends = ends.collect::<Vec<_>>();
         let mut feed = Feed::new(&Name::new(&first.tenant)?, &Name::new(&first.exchange)?, &ends);
         for binding in bindings {

@@ -56,6 +56,7 @@ impl Broker {
         self.core.now = now;
         let (made, lsn) = self.core.grow_topic((tenant, name), partitions, validate_only)?;
         self.queues.topic_grown(tenant, name, &made);
+        self.queues.feeds.grown(tenant, name, &made);
         Ok(lsn)
     }
 
