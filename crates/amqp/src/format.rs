@@ -37,6 +37,16 @@ impl Format for AmqpFormat {
         TAG
     }
 
+    /// A message is published when it is stored: one that waited before has its life before it.
+    fn stamp(&self, units: &mut [u8], stamp: Stamp) {
+        let mut rest = units;
+        while let Ok(length) = Unit::length(rest) {
+            let (unit, others) = rest.split_at_mut(length);
+            Unit::restamp(unit, stamp.at);
+            rest = others;
+        }
+    }
+
     fn split(&self, units: &[u8], base: Offset, visit: &mut VisitUnit<'_>) -> Result<(), FormatError> {
         let (mut at, mut first) = (0, base);
         while at < units.len() {

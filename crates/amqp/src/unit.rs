@@ -81,6 +81,15 @@ impl<'a> Unit<'a> {
         Some(Unit { persistent: flags & PERSISTENT != 0, deaths, published, exchange, key, props, body })
     }
 
+    /// Writes when it was published into a whole unit.
+    pub fn restamp(unit: &mut [u8], published: Wall) {
+        let dead = unit.get(4).is_some_and(|flags| flags & DEAD != 0);
+        let at = 5 + usize::from(dead);
+        if let Some(place) = unit.get_mut(at..at + 8) {
+            place.copy_from_slice(&published.0.to_be_bytes());
+        }
+    }
+
     /// The length of the first unit of `bytes`, without reading it.
     ///
     /// # Errors

@@ -122,7 +122,12 @@ impl Broker {
     /// When [`Broker::tick`] must be called at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        let parts = [self.core.deadline(), self.groups.deadline(), self.queues.deadline(), self.queues.feed_deadline()];
+        let parts = [
+            self.core.deadline(),
+            self.groups.deadline(),
+            self.queues.deadline(self.core.now),
+            self.queues.feed_deadline(),
+        ];
         parts.into_iter().flatten().min()
     }
 
@@ -231,6 +236,7 @@ impl Broker {
             };
             let snapshot = match owner.kind {
                 state::CURSOR => Ok(self.queues.snapshot(owner)),
+                state::DELAYS => Ok(self.queues.delays.snapshot(owner)),
                 state::FEED => Ok(self.queues.feeds.position(LogId(owner.id)).map(|next| next.to_be_bytes().to_vec())),
                 _ => self.core.snapshot(owner),
             };

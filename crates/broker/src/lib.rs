@@ -10,6 +10,7 @@ pub mod broker;
 mod catalog;
 mod core;
 mod dead_letter;
+pub mod delay;
 pub mod error;
 pub mod event;
 mod events;

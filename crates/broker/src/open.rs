@@ -41,6 +41,10 @@ pub(crate) fn open(
     add_logs(&mut core, &recovered)?;
     recover_producers(&mut core, &mut records);
     core.expire_producers();
+    let is_bucket = |owner: &Owner| owner.kind == state::DELAYS;
+    let buckets = records.iter().filter(|(owner, _)| is_bucket(owner)).map(|(owner, all)| (*owner, all.clone()));
+    let mut delays = crate::delay::Delays::default();
+    delays.recover(&mut core, buckets.collect());
     drop_orphans(&mut core, &recovered)?;
     let positions = positions_of(&records);
     let cursors = records.into_iter().filter(|(owner, _)| owner.kind == state::CURSOR).collect();
@@ -50,6 +54,7 @@ pub(crate) fn open(
         queues: Queues::new(options.exchanges),
         moved: Vec::new(),
     };
+    broker.queues.delays = delays;
     broker.core.found()?;
     broker.queues.recover(&mut broker.core, cursors, &positions);
     let groups = &mut broker.groups;
@@ -75,7 +80,10 @@ fn core_of(
     }
     let catalog = CatalogStore::recover(&catalog)?;
     // The reservation says it all; the rest is for a folder in which that was damaged.
-    let named = recovered.state.iter().filter(|(owner, _)| matches!(owner.kind, state::CURSOR | state::PRODUCERS));
+    let named = recovered
+        .state
+        .iter()
+        .filter(|(owner, _)| matches!(owner.kind, state::CURSOR | state::PRODUCERS | state::DELAYS));
     let ids = recovered.logs.iter().map(|(log, _)| log.0).chain(named.map(|(owner, _)| owner.id));
     let least = ids.fold(catalog.get().last_log, u64::max) + 1;
     Ok(Core {

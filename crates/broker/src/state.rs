@@ -20,6 +20,9 @@ pub(crate) const DAMAGED_ONCE: u8 = 5;
 /// How far a log of a topic has fed the queues bound to that topic; the owner's id is the log's.
 pub(crate) const FEED: u8 = 6;
 
+/// A bucket of delayed messages; the owner's id is its log's.
+pub(crate) const DELAYS: u8 = 7;
+
 /// The one owner of the catalog.
 pub(crate) const CATALOG_OWNER: Owner = Owner { kind: CATALOG, id: 0 };
 
@@ -36,4 +39,9 @@ pub(crate) fn feed_of(log: LogId) -> Owner {
 /// The cursor of queue `id`.
 pub(crate) fn cursor_of(id: u64) -> Owner {
     Owner { kind: CURSOR, id }
+}
+
+/// The bucket of delayed messages in `log`.
+pub(crate) fn delays_of(log: LogId) -> Owner {
+    Owner { kind: DELAYS, id: log.0 }
 }

@@ -247,8 +247,8 @@ impl Queues {
     }
 }
 
-/// Letters of one batch that go to the same log follow each other.
-fn stagger(targets: &mut [Target], from: usize) {
+/// Messages of one batch that go to the same log follow each other: those from `from` on are new.
+pub(crate) fn stagger(targets: &mut [Target], from: usize) {
     let (before, new) = targets.split_at_mut(from);
     for target in new {
         let staged = before.iter().filter(|other| other.log == target.log).count();

@@ -374,6 +374,11 @@ impl Cursor {
         self.end
     }
 
+    /// Whether the message at `offset`, never handed out, is not settled.
+    pub(crate) fn is_waiting(&self, offset: u64) -> bool {
+        offset >= self.head && self.done.end_of(offset).is_none()
+    }
+
     /// Everything before is settled: the queue's own log may be trimmed up to here.
     pub(crate) fn head(&self) -> u64 {
         self.head
@@ -432,7 +437,7 @@ impl Cursor {
         self.news.delivered || self.news.sums || !self.news.settled.is_empty() || !self.news.counts.is_empty()
     }
 
-    pub(super) fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 

@@ -3,15 +3,15 @@
 mod admit;
 mod api;
 mod consumers;
-mod cursor;
+pub(crate) mod cursor;
 #[cfg(test)]
 mod cursor_tests;
 mod manage;
 #[allow(clippy::module_inception)]
 mod queue;
 mod queues;
-mod ranges;
-mod record;
+pub(crate) mod ranges;
+pub(crate) mod record;
 pub(crate) mod rules;
 mod sums;
 mod track;

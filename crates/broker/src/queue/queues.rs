@@ -10,6 +10,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 use super::queue::{Queue, Wait};
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
+use crate::delay::Delays;
 use crate::id_map::IdMap;
 use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
 use crate::timer::Timers;
@@ -36,6 +37,8 @@ pub(crate) struct Queues {
     pub(crate) reads: IdMap<ReadId, u64>,
     /// Dead letters were written, which their queues do not show yet.
     pub(crate) buried: bool,
+    /// Messages that are published later.
+    pub(crate) delays: Delays,
     /// Queues that must be looked at at a moment.
     timers: Timers<u64>,
     /// Bytes read ahead.
@@ -67,6 +70,7 @@ impl Queues {
                 queue.settle_unconfirmed(left);
             }
         }
+        self.fire(core);
         self.pump(core);
         self.bury(core);
         self.record(core);
@@ -107,6 +111,7 @@ impl Queues {
 
     /// A read that answered `Pending` can be asked again. Also called for reads of others.
     pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {
+        self.delays.read_ready(read);
         let Some(queue) = self.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
         for track in queue.tracks.iter_mut().filter(|track| track.waits == Some(read)) {
             track.waits = None;
@@ -132,8 +137,8 @@ impl Queues {
     }
 
     /// When [`Queues::tick`] must be called at the latest.
-    pub(crate) fn deadline(&self) -> Option<Mono> {
-        self.timers.next()
+    pub(crate) fn deadline(&self, now: Now) -> Option<Mono> {
+        [self.timers.next(), self.delays.deadline(now)].into_iter().flatten().min()
     }
 
     /// Time has passed: queues whose time has come are looked at when the turn ends; those that nobody uses go.

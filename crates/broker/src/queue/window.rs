@@ -109,6 +109,25 @@ impl Window {
         Ok(self.take_opened(offset, end, tag))
     }
 
+    /// The bytes of the unit at `offset`, whatever is in it.
+    pub(crate) fn raw(&mut self, offset: u64, format: &dyn model::Format) -> Option<Bytes> {
+        if offset < self.from || !self.reach(offset) {
+            return None;
+        }
+        let chunk = self.chunks.front()?;
+        if self.units.is_empty() {
+            let mut units = Vec::new();
+            let visit = &mut |unit| {
+                units.push(unit);
+                ControlFlow::Continue(())
+            };
+            format.split(&chunk.units, chunk.first, visit).ok()?;
+            self.units = units;
+        }
+        let (unit, _) = unit_at(&self.units, chunk, offset)?;
+        slice(&chunk.units, &unit).ok().filter(|_| unit.first.0 == offset)
+    }
+
     /// Where the unit that holds `offset` ends, or its chunk if that cannot be cut, or the next offset if neither is
     /// here: what to pass over when it is damaged.
     pub(crate) fn unit_end(&self, offset: u64) -> u64 {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::delay::DelayId;
 use broker::group::{LedgerCodec, LedgerEntry};
 use broker::queue::*;
 use broker::routing::*;
@@ -255,6 +256,24 @@ impl Rig {
 
     pub fn publish(&mut self, exchange: &str, key: &str, text: &str) -> Result<Published, BrokerError> {
         self.publish_with(exchange, key, text, SyncPolicy::Sync)
+    }
+
+    pub fn delay(&mut self, exchange: &str, key: &str, text: &str, ms: i64) -> DelayId {
+        let unit = Toy::unit(&[text]);
+        let request = PublishRequest {
+            tenant: "/",
+            exchange,
+            key,
+            more_keys: &[],
+            headers: &no_headers,
+            format: &Toy(ONE),
+            unit: &unit,
+            time: Wall(1),
+            persistent: true,
+            marks: Marks::default(),
+            policy: SyncPolicy::Sync,
+        };
+        self.broker.delay(&request, Wall(self.now.wall.0 + ms), self.now).unwrap().id
     }
 
     pub fn publish_with(
