@@ -337,6 +337,8 @@ impl Queue {
         reads: &mut IdMap<ReadId, u64>,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
+        // What was given back in this turn may have been one too many.
+        self.drop_excess(reads, core);
         let delivery = self.next(session, wanted, reads, core)?;
         if auto_settle && let Some(delivery) = &delivery {
             self.settle(session, delivery.key, Settle::Ack);
