@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
 use model::{
-    DeadLetters, Facts, Format, FormatError, FormatTag, Header, HeaderValue, Marks, Message, Name, Offset, UnitAt, Wall,
+    DeadLetters, Facts, Format, FormatError, FormatTag, Header, HeaderValue, Marks, Message, Name, Offset, Stamp,
+    UnitAt, Wall,
 };
 
 use crate::unit::{TAG, Unit, UnitBuilder};
