@@ -112,6 +112,7 @@ fn topic(args: &Args, messages: u64) -> Outcome<()> {
     let plan = fetch::Plan {
         address: address.clone(),
         topic: name.clone(),
+        all: 1,
         partitions: 0..1,
         records: messages,
         bytes: Arc::default(),

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Outcome<()> {
                 evict(folder)?;
                 show("catch up, cold", catch_up(args, broker, topic)?);
             }
-            show("catch up, Java", java(args, broker, topic)?);
+            show("catch up, Java", java(args, broker, topic, pair)?);
             show("tail, 5 raw readers", follow(args, broker, pair)?);
             show("tail, 5 librdkafka groups", groups(args, broker, pair)?);
         }
@@ -119,6 +119,7 @@ fn create(broker: &Target, topic: &str) -> Outcome<()> {
     let plan = fetch::Plan {
         address: broker.address.clone(),
         topic: topic.to_owned(),
+        all: PARTITIONS,
         partitions: 0..PARTITIONS,
         records: 0,
         bytes: Default::default(),
@@ -132,6 +133,7 @@ fn catch_up(args: &Args, broker: &Target, topic: &str) -> Outcome<(u64, Figures)
     let plan = |first: u32| fetch::Plan {
         address: broker.address.clone(),
         topic: topic.to_owned(),
+        all: PARTITIONS,
         partitions: first..first + each,
         records: records(args) / u64::from(PARTITIONS) * u64::from(each),
         bytes: Default::default(),
@@ -147,6 +149,7 @@ fn follow(args: &Args, broker: &Target, pair: u32) -> Outcome<(u64, Figures)> {
     let plan = |_| fetch::Plan {
         address: broker.address.clone(),
         topic: topic.clone(),
+        all: PARTITIONS,
         partitions: 0..PARTITIONS,
         records: producing.batches / u64::from(PARTITIONS) * u64::from(PARTITIONS) * BATCH_RECORDS as u64,
         bytes: Default::default(),
@@ -169,11 +172,11 @@ fn read(broker: &Target, plans: Vec<fetch::Plan>, writing: Option<produce::Plan>
     Ok((plans.iter().map(|plan| plan.bytes.load(Ordering::Relaxed)).sum(), meter.finish()?))
 }
 
-fn java(args: &Args, broker: &Target, topic: &str) -> Outcome<(u64, Figures)> {
+fn java(args: &Args, broker: &Target, topic: &str, pair: u32) -> Outcome<(u64, Figures)> {
     let records = records(args).min(2_000_000);
     let mut command = tools::java("org.apache.kafka.tools.ConsumerPerformance")?;
     command.args(["--bootstrap-server", &broker.address, "--topic", topic, "--timeout", "60000"]);
-    command.args(["--num-records", &records.to_string(), "--group", &format!("{topic}-{}", std::process::id())]);
+    command.args(["--num-records", &records.to_string(), "--group", &format!("{topic}-java-{pair}")]);
     let meter = Meter::start(broker.pid)?;
     tools::output(&mut command)?;
     Ok((records * VALUE_BYTES as u64, meter.finish()?))

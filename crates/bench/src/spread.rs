@@ -3,7 +3,7 @@
 use std::thread;
 
 use crate::judge::kafka::Kafka;
-use crate::load::{fetch, produce};
+use crate::load::{TOPIC_PARTITIONS, fetch, produce, topics};
 use crate::measure::{HEAD, Meter, Row};
 use crate::target::Target;
 use crate::{Outcome, parse_target, tools};
@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(long = "broker", value_parser = parse_target, required = true)]
     brokers: Vec<Target>,
     /// Numbers of partitions.
-    #[arg(long, value_delimiter = ',', default_value = "10,1000,10000")]
+    #[arg(long, value_delimiter = ',', default_value = "10,1000,10000,50000")]
     partitions: Vec<u32>,
     /// Records of each case.
     #[arg(long, default_value_t = 1_000_000)]
@@ -66,13 +66,16 @@ fn case(args: &Args, broker: &Target, partitions: u32, pair: u32) -> Outcome<()>
     let fetch_plan = fetch::Plan {
         address: broker.address.clone(),
         topic: topic.clone(),
+        all: partitions,
         partitions: 0..partitions,
         records: args.records,
         bytes: Default::default(),
     };
     let meter = Meter::start(broker.pid)?;
     let mut admin = Kafka::connect(&broker.address)?;
-    admin.create(&topic, partitions as i32)?;
+    for (name, partitions) in topics(&topic, partitions) {
+        admin.create(&name, partitions as i32)?;
+    }
     let created = meter.finish()?;
     fetch::await_ready(&fetch_plan)?;
     let ready = meter.finish()?;
@@ -99,7 +102,7 @@ fn case(args: &Args, broker: &Target, partitions: u32, pair: u32) -> Outcome<()>
     let mut offsets = fetch::start(&fetch_plan);
     fetch::run(&fetch_plan, &mut offsets)?;
     show("catch up", &meter)?;
-    if args.java {
+    if args.java && partitions <= TOPIC_PARTITIONS {
         let meter = Meter::start(broker.pid)?;
         java(args, broker, &topic)?;
         show("catch up, Java", &meter)?;
@@ -109,7 +112,7 @@ fn case(args: &Args, broker: &Target, partitions: u32, pair: u32) -> Outcome<()>
     produce::run(&produce_plan)?;
     reader.join().map_err(|_| "the consumer panicked")??;
     show("produce and follow", &meter)?;
-    admin.delete(&topic).map(drop)
+    topics(&topic, partitions).iter().try_for_each(|(name, _)| admin.delete(name).map(drop))
 }
 
 fn java(args: &Args, broker: &Target, topic: &str) -> Outcome<()> {

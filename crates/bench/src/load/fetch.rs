@@ -25,9 +25,11 @@ const READY_WITHIN: Duration = Duration::from_secs(240);
 pub(crate) struct Plan {
     /// Where.
     pub(crate) address: String,
-    /// From which topic.
+    /// From which topic; several when there are many partitions, see [`super::place`].
     pub(crate) topic: String,
-    /// Which partitions.
+    /// Partitions of it in all.
+    pub(crate) all: u32,
+    /// Which of them to read.
     pub(crate) partitions: std::ops::Range<u32>,
     /// Records to read in all.
     pub(crate) records: u64,
@@ -55,6 +57,9 @@ pub(crate) fn run(plan: &Plan, offsets: &mut [u64]) -> Outcome<()> {
         let answer = client.receive()?;
         changed.clear();
         let taken = take(plan, &answer, offsets, &mut changed)?;
+        if session.id != 0 {
+            changed.sort_unstable(); // by topic; the broker keeps whose turn it is
+        }
         if taken.session != session.id {
             session = Session { id: taken.session, epoch: 0 };
         }
@@ -110,10 +115,14 @@ fn probe(plan: &Plan) -> Outcome<()> {
 fn request(plan: &Plan, session: Session, (changed, offsets): (&[usize], &[u64]), wait_ms: i32) -> Vec<u8> {
     let mut body = Writer::default();
     body.i32(-1).i32(wait_ms).i32(1).i32(ANSWER_BYTES).u8(0).i32(session.id).i32(session.epoch);
-    body.i32(1).text16(&plan.topic).i32(changed.len() as i32);
-    for at in changed {
-        let partition = plan.partitions.start as i32 + *at as i32;
-        body.i32(partition).i32(-1).u64(offsets[*at]).u64(u64::MAX).i32(PARTITION_BYTES);
+    let place = |at: &usize| super::place(&plan.topic, plan.all, plan.partitions.start + *at as u32);
+    let of_topics: Vec<&[usize]> = changed.chunk_by(|one, next| place(one).0 == place(next).0).collect();
+    body.i32(of_topics.len() as i32);
+    for of_topic in of_topics {
+        body.text16(&place(&of_topic[0]).0).i32(of_topic.len() as i32);
+        for at in of_topic {
+            body.i32(place(at).1 as i32).i32(-1).u64(offsets[*at]).u64(u64::MAX).i32(PARTITION_BYTES);
+        }
     }
     body.i32(0).text16("");
     body.0
@@ -139,7 +148,9 @@ fn take(plan: &Plan, answer: &[u8], offsets: &mut [u64], changed: &mut Vec<usize
     taken.session = fields.i32()? as i32;
     for _ in 0..fields.i32()? {
         let name = fields.length::<2>()?;
-        fields.bytes(name)?;
+        let topic = String::from_utf8_lossy(fields.bytes(name)?);
+        let number = topic.strip_prefix(&plan.topic).and_then(|rest| rest.strip_prefix('-'));
+        let base = number.and_then(|number| number.parse::<u32>().ok()).unwrap_or(0) * super::TOPIC_PARTITIONS;
         for _ in 0..fields.i32()? {
             let partition = fields.i32()?;
             let error = fields.i16()?;
@@ -154,7 +165,7 @@ fn take(plan: &Plan, answer: &[u8], offsets: &mut [u64], changed: &mut Vec<usize
             let size = fields.i32()?.max(0) as usize;
             let batches = fields.bytes(size)?;
             bytes += size as u64;
-            let at = partition as usize - plan.partitions.start as usize;
+            let at = (base + partition as u32 - plan.partitions.start) as usize;
             let offset = offsets.get_mut(at).ok_or("an answer names a partition that nobody asked for")?;
             let count = pass(batches, offset)?;
             taken.records += count;

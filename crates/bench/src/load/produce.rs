@@ -13,7 +13,7 @@ use crate::judge::wire::{Reader, Writer, broken};
 pub(crate) struct Plan {
     /// Where.
     pub(crate) address: String,
-    /// To which topic.
+    /// To which topic; several when there are many partitions, see [`super::place`].
     pub(crate) topic: String,
     /// Its partitions; batches are dealt to them in turn.
     pub(crate) partitions: u32,
@@ -55,12 +55,12 @@ fn send_all(plan: &Plan, at: u32) -> Outcome<()> {
     let mut client = Kafka::connect(&plan.address)?;
     let mut reader = client.reader()?;
     let requests = requests(plan);
-    let (acks, topic) = (plan.acks, plan.topic.clone());
+    let acks = plan.acks;
     let (sent, answers) = sync_channel::<()>(plan.in_flight);
     let awaiting = thread::spawn(move || {
         for () in answers {
             if acks != 0 {
-                check(&reader.receive()?, &topic)?;
+                check(&reader.receive()?)?;
             }
         }
         Ok::<(), String>(())
@@ -84,9 +84,10 @@ fn requests(plan: &Plan) -> Vec<Vec<u8>> {
     let count = plan.request_batches.min(plan.partitions);
     let frame = |first: u32| {
         let mut body = Writer::default();
-        body.u16(u16::MAX).u16(plan.acks as u16).i32(30_000).i32(1).text16(&plan.topic).i32(count as i32);
-        for partition in first..first + count {
-            body.i32((partition % plan.partitions) as i32).bytes32(&batch);
+        let (topic, index) = super::place(&plan.topic, plan.partitions, first);
+        body.u16(u16::MAX).u16(plan.acks as u16).i32(30_000).i32(1).text16(&topic).i32(count as i32);
+        for partition in index..index + count {
+            body.i32(partition as i32).bytes32(&batch);
         }
         let mut head = Writer::default();
         head.u16(0).u16(7).i32(1).text16("bench");
@@ -98,11 +99,11 @@ fn requests(plan: &Plan) -> Vec<Vec<u8>> {
 }
 
 /// That every batch of a request was taken.
-fn check(answer: &[u8], topic: &str) -> Outcome<()> {
+fn check(answer: &[u8]) -> Outcome<()> {
     let mut fields = Reader(answer);
     fields.i32()?;
     let name = fields.length::<2>()?;
-    fields.bytes(name)?;
+    let topic = String::from_utf8_lossy(fields.bytes(name)?);
     for _ in 0..fields.i32()? {
         let partition = fields.i32()?;
         match fields.i16()? {
