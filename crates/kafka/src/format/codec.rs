@@ -25,6 +25,7 @@ pub(crate) fn unpack_into(codec: i16, packed: &[u8], bytes_max: usize, out: &mut
     match codec {
         1 => read_all(flate2::read::MultiGzDecoder::new(packed), bytes_max, "gzip data", out),
         2 => unpack_snappy(packed, bytes_max, out),
+        3 if unpack_single_lz4(packed, bytes_max, out).is_some() => Ok(()),
         3 => read_all(lz4_flex::frame::FrameDecoder::new(packed), bytes_max, "lz4 frames", out),
         4 => {
             let decoder = zstd::stream::read::Decoder::with_buffer(packed);
@@ -42,6 +43,43 @@ fn read_all(reader: impl Read, bytes_max: usize, what: &'static str, out: &mut V
         return Err(FormatError::TooLarge { limit: bytes_max });
     }
     Ok(())
+}
+
+/// A frame of one block, as small batches are: without the decoder, which reserves the largest block that the frame
+/// could have (4 MiB by what most clients say) however little comes. `None`, and `out` as it was, for anything else,
+/// also for what is damaged: the decoder says so then. The sums within are not looked at: the batch has its own.
+fn unpack_single_lz4(packed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Option<()> {
+    let (head, rest) = packed.split_first_chunk::<6>()?;
+    let [0x04, 0x22, 0x4d, 0x18, flags, block] = *head else { return None };
+    if flags >> 6 != 1 || flags & 0x01 != 0 {
+        return None; // another version, or a dictionary of its own
+    }
+    let block_max = 1_usize << (8 + 2 * u32::from(block >> 4 & 7));
+    let skipped = if flags & 0x08 != 0 { 9 } else { 1 }; // the content's size, and the header's sum
+    let (length, rest) = rest.get(skipped..)?.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length);
+    let (data, rest) = rest.split_at_checked((length & 0x7fff_ffff) as usize)?;
+    let end = rest.get(if flags & 0x10 != 0 { 4 } else { 0 }..)?;
+    let tail = end.strip_prefix(&[0; 4])?;
+    if tail.len() != (if flags & 0x04 != 0 { 4 } else { 0 }) {
+        return None;
+    }
+    let before = out.len();
+    let block_max = block_max.min(bytes_max);
+    if length >> 31 == 1 {
+        out.extend_from_slice((data.len() <= block_max).then_some(data)?);
+        return Some(());
+    }
+    // A byte packs at most 255, but mostly few: the place for all is taken only when it is needed.
+    for times in [8, 255] {
+        out.resize(before + block_max.min(data.len().saturating_mul(times)), 0);
+        if let Ok(bytes) = lz4_flex::block::decompress_into(data, &mut out[before..]) {
+            out.truncate(before + bytes);
+            return Some(());
+        }
+        out.truncate(before);
+    }
+    None
 }
 
 fn unpack_snappy(packed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), FormatError> {
