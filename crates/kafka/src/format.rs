@@ -5,13 +5,17 @@
 
 pub(crate) mod batch;
 mod codec;
+mod lz4;
 mod neutral;
 mod records;
 pub(crate) mod scan;
+mod unpack;
 mod weed;
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod unpack_tests;
 
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
@@ -201,10 +205,20 @@ fn write_header(header: &BatchHeader, batch: &mut [u8]) {
     batch::seal(batch);
 }
 
-/// Opens arbitrary bytes as record batches, for fuzzing: must neither panic nor take memory beyond its bound.
+/// What fuzzing lets bytes unpack to: it has many to go through.
+const FUZZ_BYTES_MAX: usize = 1 << 20;
+
+/// Opens arbitrary bytes as record batches, and as what is packed in one, for fuzzing: must neither panic nor take memory beyond its bound.
 pub fn fuzz_batch(bytes: &[u8]) {
-    if let Ok(header) = batch::check_produced(bytes, usize::MAX) {
-        let _ = scan::scan(bytes, &header, &mut Vec::new());
+    let mut sealed = bytes.to_vec();
+    if sealed.len() >= HEADER_BYTES {
+        batch::seal(&mut sealed);
+    }
+    if let Ok(header) = batch::check_produced(&sealed, usize::MAX) {
+        let _ = scan::scan(&sealed, &header, FUZZ_BYTES_MAX);
+    }
+    for codec in 1..=batch::CODEC_MAX {
+        let _ = codec::unpack(codec, bytes, FUZZ_BYTES_MAX);
     }
     let units = Bytes::copy_from_slice(bytes);
     let mut messages = Vec::new();

@@ -28,8 +28,6 @@ pub(crate) struct Asker {
     pub fetch_sessions: i32,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
-    /// For records that are unpacked to be looked at.
-    pub unpacked: Vec<u8>,
 }
 
 impl Asker {
@@ -43,7 +41,6 @@ impl Asker {
             fetch_session: None,
             fetch_sessions: 0,
             scratch: Vec::new(),
-            unpacked: Vec::new(),
         }
     }
 

@@ -78,9 +78,6 @@ const ACKS_ALL: i16 = -1;
 /// Records of one batch that are told to be at fault at most, one by one.
 const RECORD_ERRORS_MAX: usize = 100;
 
-/// Bytes of unpacked records whose place is kept for the next batch.
-const UNPACKED_KEPT_MAX: usize = 1 << 20;
-
 /// Why one partition's records were not stored.
 #[derive(Default)]
 struct Refusal {
@@ -200,11 +197,7 @@ fn produce_partition(
     if header.codec() == 4 && !terms.allows_zstd {
         return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE.into());
     }
-    let scanned = scan(records, &header, &mut asker.unpacked).map_err(refusal_of)?;
-    if scanned.unpacked_max > intake.record_bytes_max {
-        let why = "a record is larger, unpacked, than the topic's max.decompressed.message.bytes";
-        return Err(refusal_of(BatchError::Invalid(why)));
-    }
+    let scanned = scan(records, &header, intake.record_bytes_max).map_err(refusal_of)?;
     let (kind, time_max) = match intake.has_append_time {
         true => (TimeKind::Append, cx.now.wall),
         false => {
@@ -212,9 +205,6 @@ fn produce_partition(
             (TimeKind::Create, Wall(scanned.time_max))
         }
     };
-    if asker.unpacked.capacity() > UNPACKED_KEPT_MAX {
-        asker.unpacked = Vec::new();
-    }
     // What the header says is what look-ups by time and retention go by.
     let is_true = header.has_append_time() == intake.has_append_time && header.max_time == time_max.0;
     let units = match is_true {
@@ -256,7 +246,7 @@ fn check_times(
         return Ok(());
     }
     let mut wrong = Vec::new();
-    visit_times(records, header, &mut Vec::new(), |number, time| {
+    visit_times(records, header, usize::MAX, |number, time| {
         if is_wrong(time) && wrong.len() < RECORD_ERRORS_MAX {
             let text =
                 format!("the record's time {time} lies outside {earliest}..={latest}, which the topic allows now");
