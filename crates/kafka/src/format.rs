@@ -208,7 +208,8 @@ fn write_header(header: &BatchHeader, batch: &mut [u8]) {
 /// What fuzzing lets bytes unpack to: it has many to go through.
 const FUZZ_BYTES_MAX: usize = 1 << 20;
 
-/// Opens arbitrary bytes as record batches, and as what is packed in one, for fuzzing: must neither panic nor take memory beyond its bound.
+/// Opens arbitrary bytes as record batches, and as what is packed in one, for fuzzing: must neither panic nor take
+/// memory beyond its bound.
 pub fn fuzz_batch(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     if sealed.len() >= HEADER_BYTES {
