@@ -230,6 +230,6 @@ pub fn fuzz_batch(bytes: &[u8]) {
     let mut built = Vec::new();
     let _ = RecordFormat.build(&messages, &mut built);
     let mut keep = |keyed: &model::Keyed<'_>| keyed.offset.0.is_multiple_of(2);
-    let mut sieve = Sieve { keep: &mut keep, tombstones_until: model::Wall(1) };
+    let mut sieve = Sieve { keep: &mut keep, tombstones_until: Some(model::Wall(1)) };
     let _ = RecordFormat.weed(&units, Offset::ZERO, &mut sieve, &mut built);
 }

@@ -26,8 +26,8 @@ pub type VisitKeyed<'v> = dyn FnMut(&Keyed<'_>) + 'v;
 pub struct Sieve<'s> {
     /// Whether a message stays.
     pub keep: &'s mut dyn FnMut(&Keyed<'_>) -> bool,
-    /// Until when tombstones stay that are met for the first time.
-    pub tombstones_until: Wall,
+    /// Until when tombstones stay that are met for the first time; `None`: that is not decided yet.
+    pub tombstones_until: Option<Wall>,
 }
 
 /// What is left of a unit. It keeps its place, whichever of its messages are gone.

@@ -1,6 +1,7 @@
 //! When checkpoints are made, and what they free. A checkpoint is drawn up in slices, each true as of its own entry:
 //! recovery takes of what lies behind only what a slice does not know yet.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,11 +26,13 @@ pub(crate) struct Freed {
     pub(crate) journal: u32,
     /// Files of the store whose runs are in another now.
     pub(crate) files: Vec<FileId>,
+    /// A checkpoint is wanted though it frees nothing.
+    pub(crate) anyway: bool,
 }
 
 impl Freed {
     fn is_empty(&self) -> bool {
-        self.journal == 0 && self.files.is_empty()
+        self.journal == 0 && self.files.is_empty() && !self.anyway
     }
 }
 
@@ -39,6 +42,10 @@ pub(crate) struct Checkpointing {
     stage: Stage,
     /// Freed by the checkpoint that is begun next.
     pub(crate) freed: Freed,
+    /// Files that runs have moved away from, since the last checkpoint was begun and before that: the one on disk may
+    /// point to those runs.
+    moved: BTreeSet<u64>,
+    moved_before: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -57,6 +64,16 @@ impl Checkpointing {
     /// Whether what logs and owners hold is being gone through.
     pub(crate) fn is_drawing(&self) -> bool {
         matches!(self.stage, Stage::Drawing { .. })
+    }
+
+    /// Runs have moved away from these files.
+    pub(crate) fn pin(&mut self, files: impl Iterator<Item = u64>) {
+        self.moved.extend(files);
+    }
+
+    /// Whether the checkpoint on disk may point to a run that has moved away from the file.
+    pub(crate) fn is_pinned(&self, file: u64) -> bool {
+        self.moved.contains(&file) || self.moved_before.contains(&file)
     }
 
     /// Whether a sync is needed for it though nobody waits for one.
@@ -121,6 +138,8 @@ impl Storage {
             return false;
         }
         let freed = std::mem::take(&mut self.settler.checkpointing.freed);
+        let moved = std::mem::take(&mut self.settler.checkpointing.moved);
+        self.settler.checkpointing.moved_before.extend(moved);
         let (first_file, first_seq) = self.writer.first_after(freed.journal);
         let checkpoint = Box::new(Checkpoint {
             seq: self.writer.seq_next() - 1,
@@ -175,6 +194,7 @@ impl Storage {
                     self.settler.removing.add_name(file_name(u64::from(number)));
                 }
                 self.settler.removing.add(freed.files);
+                self.settler.checkpointing.moved_before.clear();
                 self.settler.merge_due = true;
                 self.space.forget();
             }
@@ -183,6 +203,7 @@ impl Storage {
                 let next = &mut self.settler.checkpointing.freed;
                 next.journal = next.journal.max(freed.journal);
                 next.files.extend(freed.files);
+                next.anyway |= freed.anyway;
                 self.copying_failed("writing the checkpoint", &error)?;
             }
         }

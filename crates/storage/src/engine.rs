@@ -9,6 +9,7 @@ use model::{LogId, Offset};
 
 use crate::bring::Readers;
 use crate::checkpoint::{self, Known};
+use crate::compact::{Compacted, Compacting};
 use crate::index::{Extent, IdMap, Index, Log};
 use crate::job::{Job, JobDone, Lane, Mark, Outcome};
 use crate::journal::entry::batch_bytes;
@@ -42,6 +43,8 @@ pub struct Storage {
     pub(crate) readers: Readers,
     pub(crate) segments: OpenSegments,
     pub(crate) settler: Settler,
+    pub(crate) compacting: Option<Compacting>,
+    pub(crate) compacted: Option<Compacted>,
     pub(crate) space: Space,
     pub(crate) jobs: VecDeque<Job>,
     /// The running turn.
@@ -89,6 +92,8 @@ impl Storage {
             readers: Readers::default(),
             segments: OpenSegments::default(),
             settler,
+            compacting: None,
+            compacted: None,
             jobs: VecDeque::new(),
             turn: Lsn(1),
             turn_used: false,
@@ -302,6 +307,7 @@ impl Storage {
                 self.opened(id, file, result);
                 Ok(Completed::Read(id))
             }
+            Outcome::Weeded { weeder, result } => self.weeded(weeder, result),
             Outcome::Copied { purpose, copier, result } => self.copied(purpose, copier, result),
             Outcome::Woken => {
                 self.woken();

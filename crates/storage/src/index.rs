@@ -6,9 +6,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use model::{FormatTag, LogId, Offset, Wall};
 
-use crate::LogRange;
 use crate::inventory::Inventory;
 use crate::rolls::Shape;
+use crate::{Cleaned, LogRange};
 
 /// Hashes ids that this program itself gave: no sender can choose them to collide.
 #[derive(Default)]
@@ -327,9 +327,14 @@ impl Index {
         }
     }
 
-    /// Puts `new` in the place of what is left of `old`, neighbours in the log's order.
+    /// Puts `new` in the place of what is left of `old`, neighbours in the log's order; not if any of them has become
+    /// another run meanwhile.
     pub(crate) fn replace(&mut self, id: LogId, old: &[Run], new: Run) {
         let Some(log) = self.get_mut(id) else { return };
+        let is_there = |old: &Run| log.runs.iter().any(|run| (run.segment, run.first) == (old.segment, old.first));
+        if !old.iter().all(|old| old.last < log.start || is_there(old)) {
+            return;
+        }
         let mut gone = Vec::new();
         let mut at = None;
         let mut position = 0;
@@ -349,6 +354,28 @@ impl Index {
         self.store.release(&gone);
     }
 
+    /// What the log has in `first..end`, which is whole runs and extents, is in `run` now, or nothing is left of it.
+    pub(crate) fn compacted(&mut self, id: LogId, (first, end): (Offset, Offset), run: Option<Run>) {
+        let Some(log) = self.get_mut(id) else { return };
+        let from = log.runs.partition_point(|run| run.first < first);
+        let to = log.runs.partition_point(|run| run.first < end);
+        let run = run.filter(|run| run.last >= log.start);
+        let gone: Vec<Run> = log.runs.splice(from..to, run).collect();
+        let passed = log.window.partition_point(|extent| extent.first < end);
+        log.pass(passed);
+        log.shape.join((first, end), run.map_or(0, |run| run.bytes));
+        self.extents -= passed;
+        run.iter().for_each(|run| self.store.hold(run));
+        self.store.release(&gone);
+    }
+
+    /// The log is compacted up to `upto`; when the last tombstone's days are over that is left there.
+    pub(crate) fn cleaned(&mut self, id: LogId, upto: Offset, tombstones_until: Option<Wall>) {
+        if let Some(log) = self.get_mut(id) {
+            log.shape.set_cleaned(Cleaned { upto, tombstones_until });
+        }
+    }
+
     /// Sets a log as a checkpoint has it.
     pub(crate) fn restore(&mut self, id: LogId, range: LogRange, runs: Vec<Run>, shape: Shape) {
         for run in &runs {
@@ -362,7 +389,8 @@ impl Index {
         let Some(log) = self.get_mut(id) else { return };
         let passed = log.window.partition_point(|extent| extent.file <= file && extent.last() <= run.last);
         log.pass(passed);
-        let lives = run.last >= log.start;
+        // What is not in the window any more was trimmed, or compacted meanwhile.
+        let lives = run.last >= log.start && passed > 0;
         if lives {
             log.make_room();
             log.runs.push(run);

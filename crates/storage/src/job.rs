@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::compact::{WeedStep, Weeder};
 use crate::copying::Purpose;
 use crate::journal::files::JournalFile;
 use crate::reads::{Piece, Place, Source};
@@ -47,6 +48,8 @@ pub(crate) enum Outcome {
     Opened { id: ReadId, file: FileId, result: io::Result<Option<OpenSegment>> },
     /// A step of settling or merging.
     Copied { purpose: Purpose, copier: Box<Copier>, result: io::Result<Step> },
+    /// A step of compaction.
+    Weeded { weeder: Box<Weeder>, result: io::Result<WeedStep> },
     /// Nothing but a turn for a slice of work.
     Woken,
     /// A checkpoint written, of so many bytes.

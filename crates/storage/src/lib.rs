@@ -14,6 +14,7 @@ pub mod batch;
 mod bring;
 mod checkpoint;
 mod checkpointing;
+mod compact;
 mod copying;
 mod damage;
 pub mod disk;
@@ -43,6 +44,7 @@ mod tail;
 mod trust;
 
 pub use batch::{Append, Batch, Owner, StateChange, SyncPolicy, Target};
+pub use compact::{Cleaned, CompactRequest, Compacted};
 pub use disk::{Disk, DiskFile};
 pub use engine::Storage;
 pub use job::{Job, JobDone};

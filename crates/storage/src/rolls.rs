@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use model::{ByteReader, ByteWriter, LogId, Offset, ReadError, Wall};
 
+use crate::Cleaned;
 use crate::engine::Storage;
 
 /// No message has carried a time yet.
@@ -50,8 +51,8 @@ struct Rolled {
     closed: VecDeque<Closed>,
     /// Where the newest one begins.
     active_first: Offset,
-    /// Everything before was compacted once.
-    clean: Offset,
+    /// How far it is compacted.
+    cleaned: Cleaned,
 }
 
 /// A log's segments. 32 bytes for a log that has not rolled.
@@ -136,6 +137,30 @@ impl Shape {
         Some(rolled.closed.get(at).map_or(rolled.active_first, |next| next.first))
     }
 
+    /// How far it is compacted.
+    pub(crate) fn cleaned(&self) -> Cleaned {
+        self.rolled.as_ref().map(|rolled| rolled.cleaned).unwrap_or_default()
+    }
+
+    /// It is compacted so far from now on.
+    pub(crate) fn set_cleaned(&mut self, cleaned: Cleaned) {
+        if let Some(rolled) = self.rolled.as_deref_mut() {
+            rolled.cleaned = cleaned;
+        }
+    }
+
+    /// The closed segments that begin in `first..end` are one now, of so many bytes.
+    pub(crate) fn join(&mut self, (first, end): (Offset, Offset), bytes: u64) {
+        let Some(rolled) = self.rolled.as_deref_mut() else { return };
+        let from = rolled.closed.partition_point(|closed| closed.first < first);
+        let to = rolled.closed.partition_point(|closed| closed.first < end);
+        let time_max = rolled.closed.range(from..to).map(|closed| closed.time_max).max();
+        if let (Some(time_max), Some(first)) = (time_max, rolled.closed.get(from).map(|closed| closed.first)) {
+            rolled.closed.drain(from + 1..to);
+            rolled.closed[from] = Closed { first, bytes, time_max };
+        }
+    }
+
     fn active(&self, end: Offset) -> LogSegment {
         let some = |time| Some(time).filter(|_| self.bytes > 0);
         LogSegment {
@@ -159,7 +184,8 @@ impl Shape {
         }
         let Some(rolled) = &self.rolled else { return };
         writer.u64(rolled.active_first.0);
-        writer.u64(rolled.clean.0);
+        writer.u64(rolled.cleaned.upto.0);
+        writer.i64(rolled.cleaned.tombstones_until.map_or(NO_TIME.0, |until| until.0));
         writer.u32(rolled.closed.len() as u32);
         for closed in &rolled.closed {
             writer.u64(closed.first.0);
@@ -180,7 +206,9 @@ impl Shape {
             (shape.time_first, shape.time_max) = (Wall(reader.i64()?), Wall(reader.i64()?));
         }
         if flags & HAS_ROLLED != 0 {
-            let (active_first, clean) = (Offset(reader.u64()?), Offset(reader.u64()?));
+            let active_first = Offset(reader.u64()?);
+            let (upto, until) = (Offset(reader.u64()?), Wall(reader.i64()?));
+            let cleaned = Cleaned { upto, tombstones_until: Some(until).filter(|until| *until != NO_TIME) };
             let claimed = reader.u32()?;
             let count = reader.count(i64::from(claimed), CLOSED_BYTES)?;
             let mut closed = VecDeque::with_capacity(count);
@@ -188,7 +216,7 @@ impl Shape {
                 let (first, bytes, time_max) = (Offset(reader.u64()?), reader.u64()?, Wall(reader.i64()?));
                 closed.push_back(Closed { first, bytes, time_max });
             }
-            shape.rolled = Some(Box::new(Rolled { closed, active_first, clean }));
+            shape.rolled = Some(Box::new(Rolled { closed, active_first, cleaned }));
         }
         Ok(shape)
     }

@@ -106,6 +106,7 @@ impl Storage {
         if self.writer.is_in_entry() || self.settler.wake {
             return;
         }
+        self.apply_compaction();
         let more = self.plan_settling() | self.plan_merging() | self.apply_copies() | self.draw_checkpoint();
         if more {
             self.settler.wake = true;
@@ -136,6 +137,8 @@ impl Storage {
         }
         doomed.iter().for_each(|file| self.segments.remove(file.number));
         // The checkpoint on disk may still point into a file whose other runs have just moved elsewhere.
+        let (pinned, doomed) = doomed.into_iter().partition(|file| self.settler.checkpointing.is_pinned(file.number));
+        self.settler.checkpointing.freed.files.extend::<Vec<_>>(pinned);
         if self.settler.merging.as_ref().is_some_and(Copying::is_applying) {
             self.settler.checkpointing.freed.files.extend(doomed);
         } else {

@@ -356,7 +356,7 @@ fn weeded(
 ) -> Option<(model::Left, Vec<u8>)> {
     let mut out = b"before".to_vec();
     let mut keep = |keyed: &model::Keyed<'_>| keep(keyed);
-    let mut sieve = model::Sieve { keep: &mut keep, tombstones_until: Wall(until) };
+    let mut sieve = model::Sieve { keep: &mut keep, tombstones_until: Some(Wall(until)) };
     let left = RecordFormat.weed(&Bytes::copy_from_slice(unit), Offset(base), &mut sieve, &mut out).unwrap();
     let rest = out.split_off(6);
     assert_eq!(out, b"before");

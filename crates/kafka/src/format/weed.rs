@@ -113,7 +113,7 @@ pub(super) fn weed(
     if kept.count == 0 {
         return Ok(None);
     }
-    if kept.count == header.count && !kept.needs_horizon() {
+    if kept.count == header.count && kept.new_horizon().is_none() {
         copy(unit, base, out);
         return Ok(Some(Left { last, count: kept.count as u32, time_max: Wall(header.max_time) }));
     }
@@ -138,14 +138,14 @@ fn copy(unit: &[u8], base: Offset, out: &mut Vec<u8>) {
 /// What stays of a batch, and the header that this makes.
 struct Kept<'h> {
     old: &'h BatchHeader,
-    tombstones_until: Wall,
+    tombstones_until: Option<Wall>,
     count: i32,
     max_time: i64,
     has_tombstone: bool,
 }
 
 impl Kept<'_> {
-    fn new(old: &BatchHeader, tombstones_until: Wall) -> Kept<'_> {
+    fn new(old: &BatchHeader, tombstones_until: Option<Wall>) -> Kept<'_> {
         Kept { old, tombstones_until, count: 0, max_time: -1, has_tombstone: false }
     }
 
@@ -155,21 +155,19 @@ impl Kept<'_> {
         self.has_tombstone |= record.is_tombstone;
     }
 
-    fn has_horizon(&self) -> bool {
-        self.old.attributes & HORIZON_BIT != 0
-    }
-
-    fn needs_horizon(&self) -> bool {
-        self.has_tombstone && !self.has_horizon()
+    /// Until when tombstones stay from now on, if that was not said before.
+    fn new_horizon(&self) -> Option<Wall> {
+        self.tombstones_until.filter(|_| self.has_tombstone && self.old.attributes & HORIZON_BIT == 0)
     }
 
     /// By how much the base time moves.
     fn shift(&self) -> i64 {
-        if self.needs_horizon() { self.tombstones_until.0.saturating_sub(self.old.first_time) } else { 0 }
+        self.new_horizon().map_or(0, |until| until.0.saturating_sub(self.old.first_time))
     }
 
     fn header(&self, base: Offset) -> BatchHeader {
-        let horizon = if self.has_tombstone { HORIZON_BIT } else { 0 };
+        let horizon = if self.new_horizon().is_some() { HORIZON_BIT } else { self.old.attributes & HORIZON_BIT };
+        let horizon = if self.has_tombstone { horizon } else { 0 };
         BatchHeader {
             base: base.0 as i64,
             attributes: (self.old.attributes & !HORIZON_BIT) | horizon,

@@ -6,20 +6,15 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use model::checksum::crc32c;
 use model::{LogId, Offset};
 
 use super::build::Builder;
-use super::open::{OpenSegment, open_segment};
-use super::{EXTENT_HEADER_BYTES, ExtentHeader, FileId, PACKS, SEGMENTS};
+use super::source::Sources;
+use super::{ExtentHeader, FileId, PACKS, SEGMENTS};
 use crate::Disk;
-use crate::index::{Extent, IdMap, Run};
+use crate::index::{Extent, Run};
 use crate::journal::files::JournalFile;
-use crate::reads::{Place, Source as PlaceSource, read_place};
 
-/// What is read of a run at once.
-const READ_BYTES: usize = 256 << 10;
 /// Making a file durable counts as so many bytes.
 const FILE_COSTS: u64 = 256 << 10;
 
@@ -119,7 +114,7 @@ type Old = (LogId, Vec<Run>);
 /// The work, between steps.
 pub(crate) struct Copier {
     disk: Arc<dyn Disk>,
-    files: Vec<Arc<JournalFile>>,
+    sources: Sources,
     number: u64,
     own_bytes: u64,
     /// Not arranged before the first step.
@@ -135,9 +130,7 @@ pub(crate) struct Copier {
     /// What the runs of the pack, and of that file, stand for, in their order.
     pack_old: Vec<Old>,
     own_old: Vec<Old>,
-    open: IdMap<u64, OpenSegment>,
     built: Vec<Built>,
-    buffer: (u64, u64, Bytes),
     /// Bytes of all steps so far.
     pub(crate) done_bytes: u64,
 }
@@ -145,8 +138,8 @@ pub(crate) struct Copier {
 impl Copier {
     pub(crate) fn new(disk: Arc<dyn Disk>, task: Task) -> Copier {
         Copier {
+            sources: Sources::new(Arc::clone(&disk), task.files),
             disk,
-            files: task.files,
             number: task.number,
             own_bytes: task.own_bytes,
             arranged: false,
@@ -158,9 +151,7 @@ impl Copier {
             own_done: 0,
             pack_old: Vec::new(),
             own_old: Vec::new(),
-            open: IdMap::default(),
             built: Vec::new(),
-            buffer: (0, 0, Bytes::new()),
             done_bytes: 0,
         }
     }
@@ -228,7 +219,7 @@ impl Copier {
         let more = match &hand.group.source {
             Source::Window(extents) => {
                 if let Some(extent) = extents.get(hand.item) {
-                    let (header, units) = self.read_extent(hand.group.log, extent)?;
+                    let (header, units) = self.sources.extent(hand.group.log, extent)?;
                     self.add(&header, &units, hand.is_own)?;
                 }
                 hand.item += 1;
@@ -236,7 +227,7 @@ impl Copier {
             }
             Source::Runs(runs) => {
                 let Some((file, run)) = runs.get(hand.item) else { return Ok(false) };
-                let Some((header, units)) = self.read_run(*file, run, hand.at)? else { return Ok(false) };
+                let Some((header, units)) = self.sources.run(*file, run, hand.at)? else { return Ok(false) };
                 if header.log != hand.group.log {
                     return Ok(false);
                 }
@@ -358,62 +349,5 @@ impl Copier {
         for file in files {
             let _ = self.disk.remove(&file.name());
         }
-    }
-
-    // An extent of the journal; marked as lost when it is damaged.
-    fn read_extent(&self, log: LogId, extent: &Extent) -> io::Result<(ExtentHeader, Bytes)> {
-        let file = self.files.iter().find(|file| file.number == extent.file).filter(|_| !extent.lost);
-        let place =
-            Place { source: PlaceSource::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize };
-        let units = match file.map(|file| read_place(&*file.handle, place).result) {
-            Some(Ok(units)) if crc32c(&units) == extent.crc => Some(units),
-            Some(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
-            Some(_) | None => None,
-        };
-        let header = ExtentHeader {
-            log,
-            first: extent.first,
-            time_max: extent.time_max,
-            bytes: units.as_ref().map_or(0, |units| units.len() as u32),
-            last_delta: extent.last_delta,
-            count: extent.count,
-            crc: extent.crc,
-            format: extent.format,
-            lost: units.is_none(),
-        };
-        Ok((header, units.unwrap_or_default()))
-    }
-
-    // The extent at `at` in a file of the store; `None` when it cannot be read.
-    fn read_run(&mut self, file: FileId, run: &Run, at: u64) -> io::Result<Option<(ExtentHeader, Bytes)>> {
-        if !self.open.contains_key(&file.number) {
-            // One that is gone was trimmed away meanwhile; one that cannot be read is left alone.
-            let Ok(Some(segment)) = open_segment(&*self.disk, file) else { return Ok(None) };
-            self.open.insert(file.number, segment);
-        }
-        let end = run.at + run.bytes;
-        let Some(head) = self.bytes_of(file.number, (at, end), EXTENT_HEADER_BYTES) else { return Ok(None) };
-        let Some(generation) = self.open.get(&file.number).map(|segment| segment.generation) else { return Ok(None) };
-        let header = ExtentHeader::decode(&generation, &head).filter(|header| !header.lost);
-        let Some(header) = header else { return Ok(None) };
-        let units = self.bytes_of(file.number, (at + EXTENT_HEADER_BYTES as u64, end), header.bytes as usize);
-        Ok(units.filter(|units| crc32c(units) == header.crc).map(|units| (header, units)))
-    }
-
-    // `count` bytes at `at`, none of them behind `end`.
-    fn bytes_of(&mut self, number: u64, (at, end): (u64, u64), count: usize) -> Option<Bytes> {
-        if at + count as u64 > end {
-            return None;
-        }
-        let (of, from, bytes) = &self.buffer;
-        let inside = *of == number && at >= *from && at + count as u64 <= *from + bytes.len() as u64;
-        if !inside {
-            let wanted = usize::try_from((end - at).min(READ_BYTES.max(count) as u64)).ok()?;
-            let place = Place { source: PlaceSource::Segment(number), at, bytes: wanted };
-            let bytes = read_place(&*self.open.get(&number)?.handle, place).result.ok()?;
-            self.buffer = (number, at, bytes);
-        }
-        let from = (at - self.buffer.1) as usize;
-        Some(self.buffer.2.slice(from..from + count))
     }
 }

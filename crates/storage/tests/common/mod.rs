@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(dead_code)]
 
+pub mod book;
 pub mod oracle;
 
 use std::ops::ControlFlow;
