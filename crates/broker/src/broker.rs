@@ -134,6 +134,7 @@ impl Broker {
     /// Time has passed: session time-outs, rebalances.
     pub fn tick(&mut self, now: Now) {
         self.core.tick(now);
+        self.core.compact();
         if now.mono >= self.core.sweep.deadline() {
             for (log, start) in self.core.sweep() {
                 self.queues.start_moved(log, start);

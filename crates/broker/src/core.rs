@@ -12,7 +12,7 @@ use crate::catalog::CatalogStore;
 use crate::events::Events;
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
-use crate::partition::{Partitions, Producers, Sweep};
+use crate::partition::{Compactor, Partitions, Producers, Sweep};
 use crate::topic::Topics;
 use crate::user::Users;
 use crate::{BrokerError, Event, state};
@@ -66,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) snapshot_due: Option<Owner>,
     /// Retention.
     pub(crate) sweep: Sweep,
+    /// Compaction.
+    pub(crate) compactor: Compactor,
     /// When everything is synced though nobody asked; `None` while all is.
     pub(crate) sync_at: Option<Mono>,
     /// When it is looked for space again; `None` while nothing waits for it.
@@ -154,7 +156,14 @@ impl Core {
 
     /// When [`Core::tick`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        let upkeep = [Some(self.next_upkeep), Some(self.sweep.deadline()), self.sync_at, self.space_at, self.calm_at];
+        let upkeep = [
+            Some(self.next_upkeep),
+            Some(self.sweep.deadline()),
+            self.compaction_deadline(),
+            self.sync_at,
+            self.space_at,
+            self.calm_at,
+        ];
         upkeep.into_iter().flatten().min()
     }
 

@@ -14,7 +14,7 @@ use crate::events::Events;
 use crate::group::{Coordinator, LedgerCodec};
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
-use crate::partition::{Partitions, Producers, Sweep, UpkeepOptions};
+use crate::partition::{Compactor, Partitions, Producers, Sweep, UpkeepOptions};
 use crate::queue::Queues;
 use crate::topic::{LogSettings, Topics, topic_info};
 use crate::user::Users;
@@ -103,6 +103,7 @@ fn core_of(
         next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),
         snapshot_due: None,
         sweep: Sweep::new(upkeep.retention_check, now.mono),
+        compactor: Compactor::new(upkeep.compaction_check, now.mono),
         sync_at: None,
         space_at: None,
         calm_at: None,

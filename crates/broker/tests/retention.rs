@@ -6,9 +6,10 @@ mod shard;
 use std::time::Duration;
 
 use broker as api;
+use broker::partition::AppendRequest;
 use broker::topic::ConfigChange;
 use broker::{BrokerError, CallId, SessionId, SyncPolicy};
-use model::{LogId, Offset};
+use model::{LogId, Offset, Wall};
 use shard::Shard;
 
 const SYNC: SyncPolicy = SyncPolicy::Sync;
@@ -103,4 +104,39 @@ fn the_oldest_segments_go_while_the_log_is_too_large() {
     put(&mut shard, log, [1; 20]);
     wait(&mut shard, 400_000);
     assert_eq!(start(&shard, log), then, "it may grow now");
+}
+
+#[test]
+fn a_compacted_topic_keeps_the_last_value_of_each_key_and_its_offset() {
+    let config = [("cleanup.policy", "compact"), ("segment.bytes", "200"), ("min.cleanable.dirty.ratio", "0.1")];
+    let (mut shard, log) = made(&config);
+    for n in 0..40 {
+        let (key, value) = (format!("k{}", n % 4), format!("{n} {TEXT}"));
+        let units = shard::Lines::keyed(&[(1_000_000, key.as_bytes(), value.as_bytes())]);
+        let request = AppendRequest {
+            log,
+            format: &shard::Lines,
+            units: &units,
+            count: 1,
+            time_max: Wall(1_000_000),
+            producer: None,
+            policy: SYNC,
+        };
+        shard.broker.append(&request, shard.now).unwrap();
+        shard.settle_down();
+    }
+    let closed = shard.broker.segments(log).unwrap().last().unwrap().first.0;
+    assert_eq!(shard.read(log, 0).len(), 40);
+    for _ in 0..200 {
+        wait(&mut shard, 150);
+    }
+    let mut again = shard.killed();
+    for shard in [&mut shard, &mut again] {
+        let read = shard.read(log, 0);
+        let old: Vec<u64> = read.iter().map(|(offset, _)| *offset).filter(|offset| *offset < closed).collect();
+        assert_eq!(old, (closed - 4..closed).collect::<Vec<u64>>(), "of what is closed only the last of each key");
+        assert!(read.iter().all(|(offset, text)| text.starts_with(&format!("{offset} "))), "{read:?}");
+        assert_eq!(shard.end(log), 40);
+        assert_eq!(start(shard, log), 0, "nothing was deleted");
+    }
 }

@@ -125,6 +125,9 @@ fn losses(page: &mut Page, broker: &Broker) {
     let name = "fourfold_queue_passed_over_total";
     page.metric(name, "counter", "Messages of topics deleted before a queue over them had given them out.");
     page.sample(name, &[], broker.passed_over());
+    let name = "fourfold_compacted_messages_total";
+    page.metric(name, "counter", "Messages removed by compaction.");
+    page.sample(name, &[], broker.compacted());
 }
 
 fn space(page: &mut Page, broker: &Broker) {

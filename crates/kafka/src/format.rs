@@ -10,7 +10,7 @@ mod neutral;
 mod records;
 pub(crate) mod scan;
 mod unpack;
-mod weed;
+pub(crate) mod weed;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -190,7 +190,7 @@ impl Life {
                 assert_eq!((key, value), *message, "what is at an offset never changes");
             }
             let mut last: BTreeMap<u8, u64> = BTreeMap::new();
-            written.range(start..).for_each(|(offset, (key, ..))| drop(last.insert(*key, *offset)));
+            last.extend(written.range(start..).map(|(offset, (key, ..))| (*key, *offset)));
             for (key, offset) in last {
                 let (_, value, at) = written[&offset];
                 if held.contains_key(&offset) {

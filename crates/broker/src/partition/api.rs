@@ -44,6 +44,12 @@ impl Broker {
         Ok(self.core.storage.log_segments(log))
     }
 
+    /// Messages that compaction has removed since opening.
+    #[must_use]
+    pub fn compacted(&self) -> u64 {
+        self.core.compactor.removed
+    }
+
     /// Reads a log up to its watermark. `call` is named by [`Event::Readable`] when the disk had to be waited for.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod api;
 mod append;
+mod compaction;
 mod fetch;
 mod follow;
 mod log;
@@ -14,6 +15,7 @@ mod types;
 mod watch;
 mod watermark;
 
+pub(crate) use compaction::Compactor;
 pub(crate) use partitions::Partitions;
 pub(crate) use producers::Producers;
 pub(crate) use retention::Sweep;

@@ -10,11 +10,13 @@ use storage::{Chunk, Lsn, SyncPolicy};
 pub struct UpkeepOptions {
     /// How often it is looked for what retention lets go of.
     pub retention_check: Duration,
+    /// How often it is looked for what to compact.
+    pub compaction_check: Duration,
 }
 
 impl Default for UpkeepOptions {
     fn default() -> UpkeepOptions {
-        UpkeepOptions { retention_check: Duration::from_secs(300) }
+        UpkeepOptions { retention_check: Duration::from_secs(300), compaction_check: Duration::from_secs(15) }
     }
 }
 

@@ -189,6 +189,17 @@ fn store(
     targets: &[Target],
     (durable, now): (bool, Now),
 ) -> Result<Lsn, BrokerError> {
+    // Through the default exchange the key is an address: to other tongues, and to compaction, the message has none.
+    if request.key.is_empty() || request.exchange.is_empty() {
+        let compacts = |target: &Target| {
+            core.partitions.get(target.log).is_some_and(|partition| partition.log.settings.compaction.is_some())
+        };
+        if targets.iter().any(compacts) {
+            let why =
+                "a compacted topic takes no message without a key: publish through an exchange, with a routing key";
+            return Err(BrokerError::Invalid(why.to_owned()));
+        }
+    }
     let base = targets.first().map_or_else(Default::default, |target| target.first);
     let append = Append {
         targets,

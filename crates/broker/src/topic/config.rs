@@ -17,6 +17,10 @@ enum Rule {
     Range(i64, i64),
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// At least one of these words, each once.
+    AnyOf(&'static [&'static str]),
+    /// From 0 to 1.
+    Share,
 }
 
 /// One row.
@@ -51,12 +55,18 @@ use ConfigKind::{Bool, Double, Int, List, Long, Text};
 
 /// All settings, by name.
 static SETTINGS: &[Setting] = &[
-    later("cleanup.policy", List, "delete", "What becomes of old messages: delete (by retention) or compact (by key)."),
+    Setting {
+        name: "cleanup.policy",
+        kind: List,
+        default: "delete",
+        rule: Rule::AnyOf(&["compact", "delete"]),
+        doc: "What becomes of old messages: delete (by retention), compact (by key), or both.",
+    },
     later("compression.gzip.level", Int, "-1", "How hard gzip packs; nothing is packed here."),
     later("compression.lz4.level", Int, "9", "How hard lz4 packs; nothing is packed here."),
     later("compression.type", Text, "producer", "How batches are stored: as the producer sent them."),
     later("compression.zstd.level", Int, "3", "How hard zstd packs; nothing is packed here."),
-    later("delete.retention.ms", Long, "86400000", "How long tombstones stay in a compacted topic."),
+    least("delete.retention.ms", Long, "86400000", 0, "How long tombstones stay after compaction first met them."),
     later("errors.deadletterqueue.group.enable", Bool, "false", "Whether groups may put what they cannot use here."),
     later("file.delete.delay.ms", Long, "0", "How long files of a deleted topic are kept."),
     later("flush.messages", Long, NEVER, "Sync after so many messages; each producer chooses by its acks instead."),
@@ -66,7 +76,7 @@ static SETTINGS: &[Setting] = &[
     later("leader.replication.throttled.replicas", List, "", "Whose copying is slowed; there is one copy."),
     later("local.retention.bytes", Long, "-2", "How much stays beside remote storage; there is none."),
     later("local.retention.ms", Long, "-2", "How long it stays beside remote storage; there is none."),
-    later("max.compaction.lag.ms", Long, NEVER, "How long a message may stay uncompacted."),
+    least("max.compaction.lag.ms", Long, NEVER, 1, "How long a message may stay uncompacted."),
     Setting {
         name: "max.decompressed.message.bytes",
         kind: Int,
@@ -102,8 +112,14 @@ static SETTINGS: &[Setting] = &[
         rule: Rule::OneOf(&["CreateTime", "LogAppendTime"]),
         doc: "Whose time messages carry: CreateTime, their producer's, or LogAppendTime, that of their append.",
     },
-    later("min.cleanable.dirty.ratio", Double, "0.5", "How much of a log must be uncompacted before it is compacted."),
-    later("min.compaction.lag.ms", Long, "0", "How long a message stays uncompacted at least."),
+    Setting {
+        name: "min.cleanable.dirty.ratio",
+        kind: Double,
+        default: "0.5",
+        rule: Rule::Share,
+        doc: "What part of a log must be uncompacted before it is compacted.",
+    },
+    least("min.compaction.lag.ms", Long, "0", 0, "How long a message stays uncompacted at least."),
     Setting {
         name: "min.insync.replicas",
         kind: Int,
@@ -222,6 +238,7 @@ pub(crate) fn intake(config: &TopicConfig) -> Intake {
     // Values were checked when they were set.
     Intake {
         batch_bytes_max: number(config, "max.message.bytes").try_into().unwrap_or(usize::MAX),
+        needs_keys: value(config, "cleanup.policy").split(',').any(|policy| policy == "compact"),
         has_append_time: value(config, "message.timestamp.type") == "LogAppendTime",
         record_bytes_max: number(config, "max.decompressed.message.bytes").try_into().unwrap_or(usize::MAX),
         insync_min: number(config, "min.insync.replicas").try_into().unwrap_or(1),
@@ -263,6 +280,19 @@ impl Setting {
                 Ok(number) if (from..=to).contains(&number) => Ok(value),
                 _ => Err(bad(&format!("it must lie in {from}..{to}"))),
             },
+            Rule::AnyOf(words) => {
+                let given: Vec<&str> = value.split(',').collect();
+                let once = |word: &&&str| given.iter().filter(|other| other == word).count() == 1;
+                match given.iter().all(|word| words.contains(word)) && given.iter().filter(once).count() == given.len()
+                {
+                    true => Ok(value),
+                    false => Err(bad(&format!("each of {} may be given, once", words.join(", ")))),
+                }
+            }
+            Rule::Share => match value.parse::<f64>() {
+                Ok(share) if (0.0..=1.0).contains(&share) => Ok(value),
+                _ => Err(bad("it must lie in 0..1")),
+            },
             Rule::OneOf(words) if words.contains(&value.as_str()) => Ok(value),
             Rule::OneOf(words) => Err(bad(&format!("it must be one of {}", words.join(", ")))),
         }
@@ -299,12 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_not_honoured_is_refused_and_says_so() {
-        let cases = [
-            ("cleanup.policy", "compact"),
-            ("cleanup.policy", "delete, compact"),
-            ("compression.type", "lz4"),
-            ("remote.storage.enable", "TRUE"),
-        ];
+        let cases = [("compression.type", "lz4"), ("remote.storage.enable", "TRUE")];
         for (name, value) in cases {
             let why = set(name, value).unwrap_err();
             assert!(why.contains("not supported yet") && why.contains(name), "{why}");
@@ -316,6 +341,8 @@ mod tests {
         assert!(set("retention.ms", "abc").unwrap_err().contains("a whole number of 64 bits"));
         assert!(set("retention.ms", "-2").unwrap_err().contains("-1.."));
         assert!(set("segment.bytes", "13").unwrap_err().contains("14..2147483647"));
+        assert!(set("cleanup.policy", "compact,compact").unwrap_err().contains("once"));
+        assert!(set("min.cleanable.dirty.ratio", "1.1").unwrap_err().contains("0..1"));
         assert!(set("preallocate", "maybe").unwrap_err().contains("true or false"));
         assert!(set("max.message.bytes", "-1").unwrap_err().contains("0.."));
         assert!(set("min.insync.replicas", "0").is_err());
@@ -349,6 +376,8 @@ mod tests {
         assert_eq!(change("max.message.bytes", ConfigChange::Unset).unwrap().1, ["max.message.bytes"]);
         let added = change("cleanup.policy", ConfigChange::Append("delete".into())).unwrap().0;
         assert_eq!(added["cleanup.policy"], "delete", "once, and now set on the topic itself");
+        let both = change("cleanup.policy", ConfigChange::Append("compact".into())).unwrap().0;
+        assert_eq!(both["cleanup.policy"], "delete,compact");
         for words in [ConfigChange::Append("bad".into()), ConfigChange::Set("x".into())] {
             assert!(matches!(change("cleanup.policy", words), Err(BrokerError::InvalidConfig(_))));
         }

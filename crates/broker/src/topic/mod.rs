@@ -8,6 +8,6 @@ mod topics;
 mod types;
 
 pub(crate) use make::{random_id, topic_info};
-pub(crate) use settings::{LogSettings, Retention, Rolling};
+pub(crate) use settings::{Compaction, LogSettings, Retention, Rolling};
 pub(crate) use topics::Topics;
 pub use types::*;

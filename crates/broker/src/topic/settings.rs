@@ -70,7 +70,12 @@ impl LogSettings {
             batch_bytes_max: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
             rolling: Rolling {
                 bytes: bytes("segment.bytes"),
-                ms: number("segment.ms"),
+                // What must be compacted by then must not be in the newest segment.
+                ms: if has("compact") {
+                    number("segment.ms").min(number("max.compaction.lag.ms"))
+                } else {
+                    number("segment.ms")
+                },
                 jitter_ms: number("segment.jitter.ms"),
             },
             retention: has("delete")

@@ -42,6 +42,8 @@ pub struct Intake {
     pub batch_bytes_max: usize,
     /// The largest record of a packed batch, in bytes, unpacked.
     pub record_bytes_max: usize,
+    /// Every message must have a key: the topic is compacted.
+    pub needs_keys: bool,
     /// Messages carry the time of their append, not their producer's.
     pub has_append_time: bool,
     /// How many replicas must have a message before it is acknowledged to whoever waits for all.

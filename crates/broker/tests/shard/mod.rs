@@ -28,7 +28,7 @@ impl Lines {
         Lines::keyed(&full)
     }
 
-    fn keyed(messages: &[(i64, &[u8], &[u8])]) -> Vec<u8> {
+    pub fn keyed(messages: &[(i64, &[u8], &[u8])]) -> Vec<u8> {
         let mut unit = Vec::new();
         let mut writer = ByteWriter::new(&mut unit);
         writer.u32(0);

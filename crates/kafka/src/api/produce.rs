@@ -13,6 +13,7 @@ use crate::errors::ErrorCode;
 use crate::format::RecordFormat;
 use crate::format::batch::{BatchError, BatchHeader, TimeKind, check_produced, set_time};
 use crate::format::scan::{NO_TIME, Scanned, scan, visit_times};
+use crate::format::weed::has_keys;
 use crate::pending::{Answer, Gate};
 use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
 
@@ -198,6 +199,9 @@ fn produce_partition(
         return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE.into());
     }
     let scanned = scan(records, &header, intake.record_bytes_max).map_err(refusal_of)?;
+    if intake.needs_keys && !has_keys(records) {
+        return Err(refusal_of(BatchError::Invalid("a compacted topic takes no record without a key")));
+    }
     let (kind, time_max) = match intake.has_append_time {
         true => (TimeKind::Append, cx.now.wall),
         false => {

@@ -188,16 +188,28 @@ fn caches() -> Vec<Opt> {
 fn topics() -> Vec<Opt> {
     let d = broker::partition::UpkeepOptions::default();
     let day = Duration::from_secs(86_400);
-    vec![option(
-        "topics.retention_check",
-        Kind::Duration,
-        duration_text(d.retention_check),
-        "How often it is looked for messages that topics keep no longer (log.retention.check.interval.ms).",
-        move |s, v| {
-            s.upkeep.retention_check = duration(v, Duration::from_millis(1), day)?;
-            Ok(())
-        },
-    )]
+    vec![
+        option(
+            "topics.compaction_check",
+            Kind::Duration,
+            duration_text(d.compaction_check),
+            "How often it is looked for topics to compact (log.cleaner.backoff.ms).",
+            move |s, v| {
+                s.upkeep.compaction_check = duration(v, Duration::from_millis(1), day)?;
+                Ok(())
+            },
+        ),
+        option(
+            "topics.retention_check",
+            Kind::Duration,
+            duration_text(d.retention_check),
+            "How often it is looked for messages that topics keep no longer (log.retention.check.interval.ms).",
+            move |s, v| {
+                s.upkeep.retention_check = duration(v, Duration::from_millis(1), day)?;
+                Ok(())
+            },
+        ),
+    ]
 }
 
 fn groups() -> Vec<Opt> {
