@@ -1,5 +1,5 @@
-//! Compaction against a plain model: whatever is written, rolled, trimmed, settled, merged, killed and cut off, of every
-//! key the last value stays, tombstones stay their days, offsets are what they were, and nothing comes back.
+//! Compaction against a plain model: whatever is written, rolled, trimmed, settled, merged, killed and cut off, of
+//! every key the last value stays, tombstones stay their days, offsets are what they were, and nothing comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -40,11 +40,14 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let log = 0u64..2;
     let entries = prop::collection::vec((0u8..6, prop::bool::weighted(0.7)), 1..8);
+    let padding = prop_oneof![3 => Just(0usize), 1 => 1usize..8];
+    let keys = prop_oneof![4 => Just(10_000usize), 1 => 60usize..300];
+    let put = (log.clone(), entries, padding);
     prop_oneof![
-        12 => (log.clone(), entries, prop_oneof![3 => Just(0usize), 1 => 1usize..8]).prop_map(|(l, e, p)| Op::Put(l, e, p)),
+        12 => put.prop_map(|(log, entries, padding)| Op::Put(log, entries, padding)),
         5 => log.clone().prop_map(Op::Roll),
         1 => (log.clone(), 0u64..60).prop_map(|(log, before)| Op::Trim(log, before)),
-        5 => (log, prop_oneof![4 => Just(10_000usize), 1 => 60usize..300]).prop_map(|(log, keys)| Op::Compact(log, keys)),
+        5 => (log, keys).prop_map(|(log, keys)| Op::Compact(log, keys)),
         12 => (1u64..4000).prop_map(Op::Step),
         2 => (0i64..15).prop_map(Op::Time),
         6 => Just(Op::Flush),

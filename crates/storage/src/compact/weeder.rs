@@ -1,5 +1,5 @@
-//! The work of compaction within jobs: first the keys of what is not compacted yet are read, then each group of segments
-//! is written anew without what was written again later. Works in steps; knows nothing of the index.
+//! The work of compaction within jobs: first the keys of what is not compacted yet are read, then each group of
+//! segments is written anew without what was written again later. Works in steps; knows nothing of the index.
 
 use std::collections::VecDeque;
 use std::io;
