@@ -29,6 +29,9 @@ const LOOK_FOR_SPACE_EVERY: Duration = Duration::from_secs(1);
 /// How long nothing must have been written before background work of storage goes on at full speed.
 const CALM: Duration = Duration::from_millis(20);
 
+/// Scrubbing takes a step so often.
+pub(crate) const SCRUB_STEP_EVERY: Duration = Duration::from_secs(1);
+
 /// The tenant of whoever is not assigned another.
 pub(crate) const DEFAULT_TENANT: &str = "/";
 
@@ -74,6 +77,10 @@ pub(crate) struct Core {
     pub(crate) space_at: Option<Mono>,
     /// When storage, whose background work has been put off, is told that a moment has passed.
     pub(crate) calm_at: Option<Mono>,
+    /// Scrubbing goes on; `None` when it is switched off.
+    pub(crate) scrub_at: Option<Mono>,
+    /// Bytes a second, and the pause between two times.
+    pub(crate) scrub: (u64, Duration),
 }
 
 impl Core {
@@ -163,6 +170,7 @@ impl Core {
             self.sync_at,
             self.space_at,
             self.calm_at,
+            self.scrub_at,
         ];
         upkeep.into_iter().flatten().min()
     }
@@ -184,6 +192,11 @@ impl Core {
                 self.failed(&why);
             }
             self.calm_at = self.storage.wants_tick().then(|| now.mono.plus(CALM));
+        }
+        if self.scrub_at.is_some_and(|scrub_at| now.mono >= scrub_at) {
+            let goes_on = self.storage.scrub(self.scrub.0);
+            let pause = if goes_on { SCRUB_STEP_EVERY } else { self.scrub.1 };
+            self.scrub_at = Some(now.mono.plus(pause));
         }
         if now.mono >= self.next_upkeep {
             self.next_upkeep = now.mono.plus(UPKEEP_EVERY);

@@ -21,6 +21,7 @@ pub mod job;
 mod ledger;
 #[cfg(test)]
 mod ledger_tests;
+pub mod names;
 mod open;
 pub mod partition;
 pub mod queue;

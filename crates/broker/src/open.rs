@@ -31,6 +31,7 @@ pub(crate) fn open(
     codec: Box<dyn LedgerCodec>,
     now: Now,
 ) -> Result<Broker, BrokerError> {
+    let scrub = (options.storage.scrub_bytes, options.storage.scrub_every);
     let (storage, recovered) = Storage::open(disk, options.storage)?;
     for damage in &recovered.damage {
         let (file, at, bytes) = (&damage.file, damage.at, damage.bytes);
@@ -38,6 +39,8 @@ pub(crate) fn open(
     }
     let mut records: Records = recovered.state.iter().cloned().collect();
     let mut core = core_of((storage, &recovered), &mut records, (formats, codec), &options.upkeep, now)?;
+    core.scrub = scrub;
+    core.scrub_at = (scrub.0 > 0).then(|| now.mono.plus(crate::core::SCRUB_STEP_EVERY));
     add_logs(&mut core, &recovered)?;
     recover_producers(&mut core, &mut records);
     core.expire_producers();
@@ -107,6 +110,8 @@ fn core_of(
         sync_at: None,
         space_at: None,
         calm_at: None,
+        scrub_at: None,
+        scrub: Default::default(),
     })
 }
 

@@ -103,6 +103,8 @@ fn storage(page: &mut Page, broker: &Broker) {
             "Damaged places known of; see /api/v1/damage.",
             broker.damage().len() as u64,
         ),
+        ("fourfold_scrubbed_bytes_total", "counter", "Bytes checked by scrubbing.", stats.scrubbed_bytes),
+        ("fourfold_scrubs_total", "counter", "Times that scrubbing has gone through everything.", stats.scrubs),
         ("fourfold_logs", "gauge", "Logs: partitions and queues.", stats.logs as u64),
     ];
     for (name, kind, help, value) in metrics {

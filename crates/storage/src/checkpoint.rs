@@ -235,7 +235,7 @@ fn read_header(header: &[u8]) -> Result<(u32, u64, u32), ReadError> {
     Ok((reader.u32()?, reader.u64()?, reader.u32()?))
 }
 
-fn read_body(body: &[u8]) -> Result<Known, ReadError> {
+pub(crate) fn read_body(body: &[u8]) -> Result<Known, ReadError> {
     let mut reader = ByteReader::new(body);
     let mut found = Known {
         seq: reader.u64()?,

@@ -18,6 +18,7 @@ use crate::journal::recover::{self, Base, disk_error};
 use crate::journal::writer::{Start, Writer};
 use crate::reads::ReadDesk;
 use crate::replay::{Before, Replay};
+use crate::scrub::Scrub;
 use crate::segment::open::OpenSegments;
 use crate::segment::{FileId, PACKS, SEGMENTS};
 use crate::settle::Settler;
@@ -60,6 +61,7 @@ pub struct Storage {
     pub(crate) syncs: u64,
     failure: Option<StorageError>,
     pub(crate) damage: Vec<Damage>,
+    pub(crate) scrub: Scrub,
 }
 
 impl Storage {
@@ -105,6 +107,7 @@ impl Storage {
             syncs: 0,
             failure: None,
             damage: recovered.damage.clone(),
+            scrub: Scrub::default(),
             disk,
             options,
             writer,
@@ -314,6 +317,10 @@ impl Storage {
                 Ok(Completed::Nothing)
             }
             Outcome::Checkpointed { result } => self.checkpointed(result),
+            Outcome::Scrubbed { file, result } => {
+                self.scrubbed(file, result);
+                Ok(Completed::Nothing)
+            }
             Outcome::Removed => {
                 self.removed();
                 Ok(Completed::Nothing)

@@ -7,6 +7,7 @@ use crate::compact::{WeedStep, Weeder};
 use crate::copying::Purpose;
 use crate::journal::files::JournalFile;
 use crate::reads::{Piece, Place, Source};
+use crate::scrub::Scrubbed;
 use crate::segment::FileId;
 use crate::segment::copy::{Copier, Step};
 use crate::segment::open::OpenSegment;
@@ -56,6 +57,8 @@ pub(crate) enum Outcome {
     Checkpointed { result: io::Result<u64> },
     /// Files removed.
     Removed,
+    /// A part of a file of the store checked.
+    Scrubbed { file: FileId, result: io::Result<Scrubbed> },
 }
 
 /// How far the journal had come when a sync was asked for.

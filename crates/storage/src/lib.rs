@@ -20,7 +20,10 @@ mod damage;
 pub mod disk;
 mod disk_pages;
 mod engine;
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
+pub mod inspect;
 mod inventory;
 pub mod job;
 mod journal;
@@ -33,6 +36,7 @@ pub mod real_disk;
 mod removing;
 mod replay;
 mod rolls;
+mod scrub;
 mod segment;
 mod sending;
 mod settle;
@@ -88,6 +92,10 @@ pub struct Options {
     pub dirty_bytes_max: u64,
     /// Bytes that must stay free on the volume: beyond, appends are refused with [`StorageError::Full`].
     pub reserve_bytes: u64,
+    /// Bytes of packs and segments checked in a second of scrubbing; 0 for no scrubbing. See [`Storage::scrub`].
+    pub scrub_bytes: u64,
+    /// From the end of one scrubbing to the beginning of the next.
+    pub scrub_every: std::time::Duration,
 }
 
 impl Default for Options {
@@ -99,6 +107,8 @@ impl Default for Options {
             tail_cache_bytes: 8 << 20,
             dirty_bytes_max: 64 << 20,
             reserve_bytes: 1 << 30,
+            scrub_bytes: 2 << 20,
+            scrub_every: std::time::Duration::from_secs(7 * 86_400),
         }
     }
 }

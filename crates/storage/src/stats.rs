@@ -39,6 +39,10 @@ pub struct Stats {
     pub segment_live_bytes: u64,
     /// Bytes of what was alive in them when they were made: what they take on disk, but for their indexes.
     pub segment_bytes: u64,
+    /// Bytes that scrubbing has checked.
+    pub scrubbed_bytes: u64,
+    /// How often it has gone through all packs and segments.
+    pub scrubs: u64,
     /// Logs.
     pub logs: usize,
     /// Owners in the state table.
@@ -83,6 +87,8 @@ impl Storage {
             segments: self.index.store.len(),
             segment_live_bytes: self.index.store.live(),
             segment_bytes: self.index.store.bytes(),
+            scrubbed_bytes: self.scrub.bytes,
+            scrubs: self.scrub.passes,
             logs: self.index.len(),
             owners: self.state.len(),
         }

@@ -213,6 +213,30 @@ fn what_reading_runs_into_is_listed_once_with_its_logs() {
 }
 
 #[test]
+fn scrubbing_finds_what_nobody_has_read_and_goes_on_around_it() {
+    let mut pair = Pair::new();
+    (0..90).for_each(|n| turn(&mut pair, n, 1500, SyncPolicy::Sync));
+    settle_down(&mut pair.storage).unwrap();
+    let names: Vec<String> = pair.disk.names().into_iter().filter(|name| name.contains("s/000")).collect();
+    let name = names.iter().find(|name| name.starts_with("segments/") || name.starts_with("packs/")).unwrap();
+    let mut bytes = pair.disk.bytes_of(name).unwrap();
+    bytes[200] ^= 1;
+    let disk = pair.disk.kill();
+    disk.put_bytes(name, bytes);
+    let (mut storage, _) = Storage::open(Arc::new(disk), tiny()).unwrap();
+    run_jobs(&mut storage).unwrap();
+    let mut steps = 0;
+    while storage.scrub(2000) {
+        run_jobs(&mut storage).unwrap();
+        steps += 1;
+    }
+    let stats = storage.stats();
+    assert_eq!((stats.scrubs, storage.damage().len()), (1, 1), "{:?}", storage.damage());
+    assert!(steps > 5 && stats.scrubbed_bytes > stats.segment_live_bytes / 2, "{steps} steps, {stats:?}");
+    assert_eq!(&storage.damage()[0].file, name);
+}
+
+#[test]
 fn a_newer_version_is_refused_by_name() {
     let mut pair = Pair::new();
     turn(&mut pair, 0, 20, SyncPolicy::Sync);

@@ -1,9 +1,10 @@
-//! The command line. `serve` and `config` work here; everything else asks a running server through its admin API.
+//! The command line. `serve`, `config` and `debug` work here; all else asks a running server through its admin API.
 //!
 //! Exit codes: 0 done, 1 refused or not found, 2 wrong usage, 3 the server cannot be reached.
 
 mod admin;
 mod client;
+mod debug;
 mod flags;
 mod output;
 
@@ -15,6 +16,7 @@ use crate::config::{self, ConfigError, Sources};
 use crate::serve::{ServeError, serve};
 use admin::{AdminArgs, CheckArgs, GroupVerb, QueueVerb, TopicVerb, UserVerb};
 use client::ClientError;
+use debug::DebugVerb;
 use flags::ServeFlags;
 
 /// How a command ended badly.
@@ -95,6 +97,11 @@ enum Command {
         #[command(subcommand)]
         verb: UserVerb,
     },
+    /// Look at the data folder of a stopped server: list, dump, verify
+    Debug {
+        #[command(subcommand)]
+        verb: DebugVerb,
+    },
     /// Show what a server holds, and what storing it has cost in bytes written and on disk
     Status(CheckArgs),
     /// Ask a server whether it is well: exit code 0 if so, 1 if not, 3 if it cannot be reached
@@ -127,6 +134,7 @@ fn run(command: Command) -> Result<(), CliError> {
             Ok(())
         }
         Command::Config { .. } => output::print(&config::defaults_text()),
+        Command::Debug { verb } => debug::run(verb),
         Command::Topic { at, verb } => admin::topic(&at, verb),
         Command::Group { at, verb } => admin::group(&at, verb),
         Command::Queue { at, verb } => admin::queue(&at, verb),

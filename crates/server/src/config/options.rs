@@ -182,6 +182,26 @@ fn caches() -> Vec<Opt> {
                 Ok(())
             },
         ),
+        option(
+            "storage.scrub_bytes",
+            Kind::Bytes,
+            bytes_text(d.scrub_bytes),
+            "Bytes a second of what is settled that are read and checked in the background; 0: none.",
+            |s, v| {
+                s.storage.scrub_bytes = bytes(v, 0, 1 << 36)?;
+                Ok(())
+            },
+        ),
+        option(
+            "storage.scrub_every",
+            Kind::Duration,
+            duration_text(d.scrub_every),
+            "Pause between two such readings of everything.",
+            |s, v| {
+                s.storage.scrub_every = duration(v, Duration::from_secs(1), Duration::from_secs(366 * 86_400))?;
+                Ok(())
+            },
+        ),
     ]
 }
 

@@ -50,7 +50,11 @@ pub(crate) fn open_segment(disk: &dyn Disk, file: FileId) -> io::Result<Option<O
     Ok(Some(OpenSegment { handle, generation, footer: Arc::new(footer) }))
 }
 
-fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<Footer>> {
+/// The footer, if it passes its check.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<Footer>> {
     let len = handle.len()?;
     let mut trailer = [0; TRAILER_BYTES];
     let behind = (TRAILER_BYTES + FILE_HEADER_BYTES) as u64;

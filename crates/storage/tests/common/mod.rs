@@ -68,6 +68,7 @@ pub fn tiny() -> Options {
         tail_cache_bytes: 16 << 10,
         dirty_bytes_max: 1 << 20,
         reserve_bytes: 1 << 20,
+        ..Options::default()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::judge::amqp::{Amqp, Said};
 use crate::judge::books::{Books, Done, Message, PARTITIONS, QUEUES, TOPIC};
 use crate::judge::kafka::Kafka;
 use crate::judge::server::Server;
+use crate::judge::wire::until_broken;
 
 /// So many refusals in a row though the broker says that it is well are too many: it does not heal.
 const REFUSALS_MAX: u32 = 40;
@@ -214,6 +215,11 @@ impl<'a> Script<'a> {
                     return Ok(Ok(()));
                 }
                 Err(why) if why.ends_with(&format!("failed with {STORAGE_ERROR}")) => self.refused = true,
+                // A read that fails when half of the answer has been sent can only end the connection.
+                Err(why) if until_broken::<()>(Err(why.clone())).is_ok() => {
+                    self.refused = true;
+                    self.kafka = Kafka::connect(&self.server.kafka)?;
+                }
                 Err(why) => return Err(why),
             }
         }

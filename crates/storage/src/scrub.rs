@@ -1,0 +1,122 @@
+//! Scrubbing: packs and segments are read through, slowly, and every extent is checked, so that damage is known before
+//! anybody asks for what it hit. The caller sets the pace: one step at a time, in a job of the work pool. What is found
+//! is noted and said in the log; no read serves it. Where it stands is kept in memory only: a restart begins anew.
+
+use std::io;
+use std::sync::Arc;
+
+use model::LogId;
+use model::checksum::crc32c;
+
+use crate::engine::Storage;
+use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::segment::open::open_segment;
+use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
+use crate::{Damage, Disk};
+
+/// Where it stands.
+#[derive(Default)]
+pub(crate) struct Scrub {
+    /// The last file that was gone through, and how far in the next.
+    done: u64,
+    at: u64,
+    /// A step is under way.
+    busy: bool,
+    /// Bytes read, and whole passes, since opening.
+    pub(crate) bytes: u64,
+    pub(crate) passes: u64,
+}
+
+/// What a step came to.
+#[derive(Default)]
+pub(crate) struct Scrubbed {
+    file: u64,
+    /// Where the next step begins; `None`: the file is done.
+    next: Option<u64>,
+    bytes: u64,
+    damaged: Vec<(u64, LogId)>,
+}
+
+impl Storage {
+    /// Hands out a job that checks about `bytes` more. Answers false when a pass has just ended (the next step begins
+    /// another) or there is nothing to check.
+    pub fn scrub(&mut self, bytes: u64) -> bool {
+        let scrub = &mut self.scrub;
+        if scrub.busy {
+            return true;
+        }
+        let next = self.index.store.iter().map(|(file, _)| file).filter(|file| file.number > scrub.done);
+        let Some(file) = next.min_by_key(|file| file.number) else {
+            scrub.passes += u64::from(scrub.done > 0);
+            (scrub.done, scrub.at) = (0, 0);
+            return false;
+        };
+        scrub.busy = true;
+        let (disk, at) = (Arc::clone(&self.disk), scrub.at.max(EXTENTS_AT));
+        self.jobs.push_back(Job::new(Lane::Work, move || {
+            let result = step(&*disk, file, at, bytes);
+            JobDone { what: Outcome::Scrubbed { file, result } }
+        }));
+        true
+    }
+
+    /// Takes a step back.
+    pub(crate) fn scrubbed(&mut self, file: FileId, result: io::Result<Scrubbed>) {
+        self.scrub.busy = false;
+        let name = file.name();
+        let found = match result {
+            Ok(found) => found,
+            // Removed meanwhile, or the disk fails: reads will say so.
+            Err(error) => {
+                if self.index.store.holds(file.number) {
+                    tracing::error!(%error, file = %name, "scrubbing cannot read a file");
+                    self.note_damage(Damage { file: name, at: 0, bytes: 0, logs: Vec::new() });
+                }
+                Scrubbed { file: file.number, ..Scrubbed::default() }
+            }
+        };
+        self.scrub.bytes += found.bytes;
+        for (at, log) in found.damaged {
+            if self.index.store.holds(file.number) {
+                tracing::error!(file = %file.name(), at, %log, "scrubbing has found damaged bytes");
+                self.note_damage(Damage { file: file.name(), at, bytes: 0, logs: vec![log] });
+            }
+        }
+        match found.next {
+            Some(next) => self.scrub.at = next,
+            None => (self.scrub.done, self.scrub.at) = (found.file, 0),
+        }
+    }
+}
+
+// Walks the extents from `at` on. One whose header is damaged ends its run: the next run is found by the footer.
+fn step(disk: &dyn Disk, file: FileId, from: u64, bytes: u64) -> io::Result<Scrubbed> {
+    let mut found = Scrubbed { file: file.number, ..Scrubbed::default() };
+    let Some(open) = open_segment(disk, file)? else {
+        found.damaged.push((0, file.own.map_or(LogId(0), |(log, _)| log)));
+        return Ok(found);
+    };
+    for run in open.footer.runs.iter().filter(|run| run.end > from) {
+        let mut at = from.max(run.at());
+        while at < run.end {
+            if found.bytes >= bytes {
+                found.next = Some(at);
+                return Ok(found);
+            }
+            let mut head = [0; EXTENT_HEADER_BYTES];
+            open.handle.read_at(at, &mut head)?;
+            let Some(header) = ExtentHeader::decode(&open.generation, &head) else {
+                found.damaged.push((at, run.log));
+                break;
+            };
+            let mut units = vec![0; header.bytes as usize];
+            let got = open.handle.read_at(at + EXTENT_HEADER_BYTES as u64, &mut units)?;
+            if !header.lost && (got < units.len() || crc32c(&units) != header.crc) {
+                found.damaged.push((at, header.log));
+            }
+            found.bytes += header.whole_bytes();
+            at += header.whole_bytes();
+        }
+    }
+    Ok(found)
+}
