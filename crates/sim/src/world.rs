@@ -142,6 +142,10 @@ impl World {
     }
 
     fn deliver_input(&mut self) {
+        // As the driver does while background work does not keep up, or clients would soon be refused.
+        if self.broker.lag_permille() > 0 {
+            return;
+        }
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };

@@ -30,6 +30,10 @@ fn announced_counts_and_lengths_take_no_memory() {
     // A first request of each kind, so that what is made once is not counted.
     cost(&mut world, &kafka_tongue, &kafka::create_topic(1, "topic", 1));
     cost(&mut world, &amqp_tongue, &amqp::handshake());
+    // The disk is memory too: the files that storage makes ahead of use are not the senders' doing.
+    for _ in 0..100 {
+        world.turn();
+    }
     for (api, version) in (0..61i16).flat_map(|api| (0..19i16).map(move |version| (api, version))) {
         for count in [i32::MAX, -1, i32::MIN, 1 << 24] {
             let mut frame = [api.to_be_bytes(), version.to_be_bytes()].concat();

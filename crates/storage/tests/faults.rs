@@ -67,7 +67,7 @@ fn live_with_fault(at: u64, fault: Fault) -> Option<Pair> {
     let mut pair = Pair { disk, storage, ..Pair::new() };
     for n in 0..TURNS {
         match turn(&mut pair, n) {
-            // After a moment without space, settling waits for some entries: that may be too long for so small a window.
+            // After a moment without space, settling waits for some entries: too long, perhaps, for so small a window.
             Ok(()) | Err(StorageError::Full { .. } | StorageError::Behind { .. }) => {}
             Err(StorageError::Closed(_)) => {
                 let again = pair.commit(&[Change::Drop(77)], SyncPolicy::None);

@@ -44,7 +44,7 @@ enum Task {
     /// Reading keys.
     Map,
     /// Writing a group anew.
-    Rewrite { file: FileId, builder: Option<Builder>, pending: Option<(ExtentHeader, Vec<u8>)> },
+    Rewrite { file: FileId, builder: Option<Box<Builder>>, pending: Option<(ExtentHeader, Vec<u8>)> },
 }
 
 /// The work on one log, between steps.
@@ -261,7 +261,7 @@ impl Weeder {
         let Some((header, units)) = extent else { return Ok(()) };
         let builder = match builder {
             Some(builder) => builder,
-            None => builder.insert(Builder::new(&*self.disk, *file)?),
+            None => builder.insert(Box::new(Builder::new(&*self.disk, *file)?)),
         };
         builder.add(&header, &units)
     }
