@@ -15,6 +15,10 @@ use crate::random::Random;
 /// Names a connection of the world.
 pub type ConnectionId = u64;
 
+/// What a session is shown in one turn, unless one frame is larger: so that the window, which is small, does not overflow
+/// in a single turn.
+const READ_BYTES: usize = 16 << 10;
+
 /// A running server.
 pub struct World {
     broker: Broker,
@@ -154,7 +158,12 @@ impl World {
                 connection.session.handle(Input::Tick, &mut cx);
             }
             if !connection.input.is_empty() && connection.session.wants_input() {
-                let consumed = connection.session.handle(Input::Bytes(&connection.input), &mut cx);
+                let (mut shown, mut consumed) = (READ_BYTES, 0);
+                while consumed == 0 && shown < 2 * connection.input.len().max(READ_BYTES) {
+                    let bytes = connection.input.get(..shown).unwrap_or(&connection.input);
+                    consumed = connection.session.handle(Input::Bytes(bytes), &mut cx);
+                    shown *= 2;
+                }
                 connection.input.drain(..consumed);
             }
         }
