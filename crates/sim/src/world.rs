@@ -15,8 +15,8 @@ use crate::random::Random;
 /// Names a connection of the world.
 pub type ConnectionId = u64;
 
-/// What a session is shown in one turn, unless one frame is larger: so that the window, which is small, does not overflow
-/// in a single turn.
+/// What a session is shown in one turn, unless one frame is larger: so that the window, which is small, does not
+/// overflow in a single turn.
 const READ_BYTES: usize = 16 << 10;
 
 /// A running server.
