@@ -13,10 +13,13 @@ use super::{EXTENT_HEADER_BYTES, ExtentHeader, FileId};
 use crate::Disk;
 use crate::index::{Extent, IdMap, Run};
 use crate::journal::files::JournalFile;
+use crate::journal::frame::file_name;
 use crate::reads::{Place, Source as PlaceSource, read_place};
 
 /// What is read of a run at once.
 const READ_BYTES: usize = 256 << 10;
+/// How often an extent of the journal is read before an error of the disk counts.
+const TRIES: usize = 3;
 
 /// Open files, and what was read last.
 pub(crate) struct Sources {
@@ -31,18 +34,18 @@ impl Sources {
         Sources { disk, files, open: IdMap::default(), buffer: (0, 0, Bytes::new()) }
     }
 
-    /// An extent of the journal; marked as lost when it is damaged.
+    /// An extent of the journal; marked as lost when it is damaged. One that the disk does not give, tried again, is no
+    /// damage yet: its file would be used again, and with it would go what another try or a copy may still bring.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's, with the name of the file and the place in it.
     pub(crate) fn extent(&self, log: LogId, extent: &Extent) -> io::Result<(ExtentHeader, Bytes)> {
         let file = self.files.iter().find(|file| file.number == extent.file).filter(|_| !extent.lost);
         let place =
             Place { source: PlaceSource::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize };
-        let units = match file.map(|file| read_place(&*file.handle, place).result) {
-            Some(Ok(units)) if crc32c(&units) == extent.crc => Some(units),
-            Some(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
-            Some(_) | None => None,
+        let units = match file.map(|file| read_again(file, place)) {
+            Some(units) => units?.filter(|units| crc32c(units) == extent.crc),
+            None => None,
         };
         let header = ExtentHeader {
             log,
@@ -92,5 +95,69 @@ impl Sources {
         }
         let from = (at - self.buffer.1) as usize;
         Some(self.buffer.2.slice(from..from + count))
+    }
+}
+
+// What lies at `place`, as far as the file reaches.
+fn read_again(file: &JournalFile, place: Place) -> io::Result<Option<Bytes>> {
+    let mut tries = 1;
+    loop {
+        match read_place(&*file.handle, place).result {
+            Ok(units) => return Ok(Some(units)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(_) if tries < TRIES => tries += 1,
+            Err(error) => {
+                let name = file_name(u64::from(file.number));
+                let why = format!("{name} cannot be read at {} ({} bytes): {error}", place.at, place.bytes);
+                return Err(io::Error::new(error.kind(), why));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{FormatTag, Offset, Wall};
+
+    use super::*;
+    use crate::journal::files::prepare;
+    use crate::sim_disk::{Fault, SimDisk};
+
+    const AT: u64 = 8192;
+
+    fn one_extent(disk: &SimDisk) -> (Sources, Extent) {
+        let file = prepare(disk, 1, None, 1 << 20).unwrap();
+        file.handle.write_at(AT, b"units").unwrap();
+        let extent = Extent {
+            first: Offset(0),
+            time_max: Wall(0),
+            file: 1,
+            at: AT as u32,
+            bytes: 5,
+            last_delta: 0,
+            count: 1,
+            crc: crc32c(b"units"),
+            format: FormatTag(1),
+            lost: false,
+        };
+        (Sources::new(Arc::new(disk.clone()), vec![file]), extent)
+    }
+
+    #[test]
+    fn a_read_that_fails_once_costs_nothing() {
+        let disk = SimDisk::new();
+        let (sources, extent) = one_extent(&disk);
+        disk.fail_at(disk.calls().all + 1, Fault::Eio);
+        let (header, units) = sources.extent(LogId(1), &extent).unwrap();
+        assert_eq!((header.lost, &units[..]), (false, &b"units"[..]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_place_and_not_given_up() {
+        let disk = SimDisk::new();
+        let (sources, extent) = one_extent(&disk);
+        disk.fail_at(disk.calls().all + 1, Fault::Death);
+        let why = sources.extent(LogId(1), &extent).unwrap_err().to_string();
+        assert!(why.contains("journal/") && why.contains("at 8192"), "{why}");
     }
 }
