@@ -322,7 +322,16 @@ fn what_nobody_asked_to_sync_is_synced_within_a_second() {
     shard.broker.tick(shard.now);
     shard.settle_down();
     assert!(shard.broker.progress().synced >= appended.lsn);
-    assert!(shard.broker.deadline().unwrap() > Mono(2_000_000_000), "nothing left to sync");
+    // Then the journal says that its last entry is durable, and that is all.
+    let ahead = |shard: &Shard| shard.broker.deadline().unwrap().0 - shard.now.mono.0;
+    for _ in 0..4 {
+        if ahead(&shard) <= 1_000_000_000 {
+            shard.now.mono = shard.broker.deadline().unwrap();
+            shard.broker.tick(shard.now);
+            shard.settle_down();
+        }
+    }
+    assert!(ahead(&shard) > 1_000_000_000, "nothing left to sync");
 }
 
 #[test]

@@ -71,15 +71,18 @@ pub(crate) fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io:
     Ok(Footer::decode(&footer).ok())
 }
 
-// Walks from extent to extent; what lies behind a damaged header stays out of reach.
+// Walks from extent to extent; what lies behind a damaged header stays out of reach, and so does an extent that was cut:
+// blocks are read whole, and those before it are not to suffer.
 fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer> {
     let mut footer = Footer::default();
+    let len = handle.len()?;
     let mut at = EXTENTS_AT;
     let mut bytes = [0; EXTENT_HEADER_BYTES];
     loop {
         let got = handle.read_at(at, &mut bytes)?;
         let header = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes));
-        let Some(header) = header else { return Ok(footer) };
+        let whole = header.filter(|header| at + header.whole_bytes() <= len);
+        let Some(header) = whole else { return Ok(footer) };
         footer.push(&header, at, true);
         at += header.whole_bytes();
     }
