@@ -129,9 +129,14 @@ def test_what_is_not_served_yet_is_refused_by_name_and_never_ignored(broker, nam
         finally:
             if connection.is_open:
                 connection.close()
-    for argument, value in {"x-message-ttl": 1000, "x-max-length": 5, "x-dead-letter-exchange": "", "x-max-priority": 5,
-                            "x-queue-type": "stream"}.items():
-        refused(lambda: act(lambda channel: channel.queue_declare(name, arguments={argument: value})), 406, argument)
+    stream = {"x-queue-type": "stream"}
+    refused(lambda: act(lambda channel: channel.queue_declare(name, durable=True, arguments=stream)), 540,
+            "x-queue-type 'stream'")
+    # A queue over a topic takes no argument that would change the topic's log.
+    for argument, value in {"x-message-ttl": 1000, "x-max-length": 5, "x-max-length-bytes": 5,
+                            "x-max-priority": 5}.items():
+        over = {"x-topic": name, argument: value}
+        refused(lambda: act(lambda channel: channel.queue_declare(name, durable=True, arguments=over)), 406, argument)
 
 
 def test_what_is_not_there_is_404(connection, name):

@@ -184,6 +184,25 @@ fn only_waiting_messages_count_for_the_length_and_many_are_dropped_at_once() {
 }
 
 #[test]
+fn a_get_in_the_turn_of_a_requeue_never_answers_what_is_too_much() {
+    // The second time more than die at once.
+    for count in [2, 600] {
+        let mut rig = rig(QueueOptions { length_max: Some(2), dead_letters: dead(), ..Default::default() });
+        let mut held = Vec::new();
+        for _ in 0..count {
+            put(&mut rig, "old");
+            held.extend(rig.get_all(1, "q"));
+        }
+        put(&mut rig, "c");
+        put(&mut rig, "d");
+        rig.broker.settle(ME, &keys(&held), Settle::Requeue);
+        assert_eq!(texts(&mut rig, "q"), ["c", "d"], "{count} given back");
+        rig.settle_down();
+        assert_eq!(rig.depth("dead"), (count, 0));
+    }
+}
+
+#[test]
 fn bytes_are_counted_through_settling_and_restarts() {
     let mut rig = rig(QueueOptions { bytes_max: Some(30), ..Default::default() });
     for _ in 0..5 {

@@ -337,8 +337,10 @@ impl Queue {
         reads: &mut IdMap<ReadId, u64>,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
-        // What was given back in this turn may have been one too many.
-        self.drop_excess(reads, core);
+        // What was given back in this turn may have been one too many; and more than die at once.
+        if self.drop_excess(reads, core) {
+            return Err(Wait::Pending);
+        }
         let delivery = self.next(session, wanted, reads, core)?;
         if auto_settle && let Some(delivery) = &delivery {
             self.settle(session, delivery.key, Settle::Ack);
