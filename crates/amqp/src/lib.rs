@@ -85,6 +85,7 @@ impl Tongue for Amqp {
             internal,
             alternate: None,
             delayed: false,
+            number: 0,
             arguments: BTreeMap::new(),
         })
         .into()

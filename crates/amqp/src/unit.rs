@@ -135,6 +135,14 @@ impl UnitBuilder {
         crate::wire::text::put_short(&mut self.bytes, key);
     }
 
+    /// The exchange it was begun with.
+    #[must_use]
+    pub fn exchange(&self) -> &str {
+        let length = self.bytes.get(EXCHANGE_AT).map_or(0, |length| usize::from(*length));
+        let text = self.bytes.get(EXCHANGE_AT + 1..EXCHANGE_AT + 1 + length).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
     /// The properties, flags first.
     pub fn props(&mut self, props: &[u8]) {
         crate::wire::text::put_long(&mut self.bytes, props);

@@ -19,6 +19,9 @@ pub fn default_exchange() -> Refusal {
 
 /// Where messages go that no binding takes.
 const ALTERNATE: &str = "alternate-exchange";
+/// The type of exchanges that route a message only when its delay is over; how they do then is an argument.
+const DELAYED: &str = "x-delayed-message";
+const DELAYED_TYPE: &str = "x-delayed-type";
 
 fn kind(text: &str) -> Result<ExchangeKind, Refusal> {
     match text {
@@ -26,9 +29,25 @@ fn kind(text: &str) -> Result<ExchangeKind, Refusal> {
         "fanout" => Ok(ExchangeKind::Fanout),
         "topic" => Ok(ExchangeKind::Topic),
         "headers" => Ok(ExchangeKind::Headers),
-        "x-delayed-message" => Err(Refusal::not_served("exchange type 'x-delayed-message' is")),
         other => Err(Refusal::precondition(format!("unknown exchange type '{other}'"))),
     }
+}
+
+/// How an exchange declared with `text` as its type routes, and whether it delays.
+fn kind_and_delay(text: &str, headers: &[Header]) -> Result<(ExchangeKind, bool), Refusal> {
+    if text != DELAYED {
+        return kind(text).map(|kind| (kind, false));
+    }
+    let then = headers.iter().find(|header| header.name == DELAYED_TYPE).map(|header| &header.value);
+    match then {
+        Some(HeaderValue::Text(then)) if then != DELAYED => kind(then).map(|kind| (kind, true)),
+        _ => Err(Refusal::precondition("Invalid argument, 'x-delayed-type' must be an existing exchange type")),
+    }
+}
+
+/// The type that an exchange was declared with.
+fn type_of(spec: &ExchangeSpec) -> String {
+    if spec.delayed { DELAYED } else { kind_name(spec.kind) }.to_owned()
 }
 
 /// The word for a kind of exchange.
@@ -65,7 +84,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             return Err(Refusal::missing("exchange", &exchange));
         }
     } else {
-        let kind = kind(kind_text)?;
+        let (kind, delayed) = kind_and_delay(kind_text, &headers)?;
         if exchange.starts_with("amq.") && call.cx.broker.exchange(&call.conn.tenant, &exchange).is_none() {
             let text = format!("exchange name '{}' contains reserved prefix 'amq.*'", &*exchange);
             return Err(Refusal::new(Code::AccessRefused, text));
@@ -73,7 +92,8 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         let spec = ExchangeSpec {
             tenant: call.conn.tenant.clone(),
             alternate: alternate(&headers, &exchange)?,
-            delayed: false,
+            delayed,
+            number: 0,
             name: exchange,
             kind,
             durable: bit(bits, 1),
@@ -105,7 +125,7 @@ fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal
 /// A second declaration must ask for what there is; of the arguments only those with an effect are compared.
 fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
     let pairs = [
-        ("type", kind_name(asked.kind).to_owned(), kind_name(current.kind).to_owned()),
+        ("type", type_of(asked), type_of(current)),
         ("durable", asked.durable.to_string(), current.durable.to_string()),
         ("auto_delete", asked.auto_delete.to_string(), current.auto_delete.to_string()),
         ("internal", asked.internal.to_string(), current.internal.to_string()),
@@ -121,6 +141,10 @@ fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
         if asked_value != current_value {
             return differs(what, &format!("'{asked_value}'"), &format!("'{current_value}'"));
         }
+    }
+    if asked.kind != current.kind {
+        let shown = |spec: &ExchangeSpec| format!("the value '{}' of type 'longstr'", kind_name(spec.kind));
+        return differs(DELAYED_TYPE, &shown(asked), &shown(current));
     }
     if asked.alternate != current.alternate {
         let shown = |value: &Option<Name>| match value {
@@ -168,6 +192,10 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     let unbind = call.method.1 == 40;
     if !unbind {
+        if call.cx.broker.delays(&call.conn.tenant, &destination) {
+            let text = format!("a binding to exchange '{}' of type '{DELAYED}' is", &*destination);
+            return Err(Refusal::not_served(text));
+        }
         check_binding(call, &source, &headers)?;
     }
     let spec = BindingSpec {

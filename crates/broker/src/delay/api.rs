@@ -7,7 +7,8 @@ use crate::routing::PublishRequest;
 use crate::{Broker, BrokerError, Lsn};
 
 impl Broker {
-    /// Publishes a message at `due`: until then no queue has it. That its exchange exists is asked when it is due.
+    /// Publishes a message at `due`: until then no queue has it. That its exchange exists is asked when it is due;
+    /// what waits for a delayed exchange (see [`Broker::delays`]) goes with it, and is not for a later one of its name.
     ///
     /// # Errors
     /// [`BrokerError::Storage`]: nothing was stored.

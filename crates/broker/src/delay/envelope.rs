@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! length(u32, of all that follows)  version=1  due(i64)  time(i64)  log(u64) offset(u64)  of where it was put first
+//! number(u64)  of the exchange, if it is a delayed one
 //! persistent(u8)  format(u8)  tenant exchange key(u8 + n each)  more keys(u8, {u8 + n})  the unit
 //! ```
 
@@ -19,6 +20,8 @@ const TAG: FormatTag = FormatTag(255);
 /// A delayed message, borrowed.
 pub(super) struct Envelope<'a> {
     pub(super) id: DelayId,
+    /// Of its exchange.
+    pub(super) number: u64,
     pub(super) time: Wall,
     pub(super) persistent: bool,
     pub(super) format: FormatTag,
@@ -29,8 +32,8 @@ pub(super) struct Envelope<'a> {
     pub(super) unit: &'a [u8],
 }
 
-/// Puts `request` into `out`, to be published at `id.due`.
-pub(super) fn put(request: &PublishRequest<'_>, id: DelayId, out: &mut Vec<u8>) {
+/// Puts `request` into `out`, to be published at `id.due` if its exchange still has that number.
+pub(super) fn put(request: &PublishRequest<'_>, (id, number): (DelayId, u64), out: &mut Vec<u8>) {
     let at = out.len();
     let mut writer = ByteWriter::new(out);
     writer.u32(0);
@@ -39,6 +42,7 @@ pub(super) fn put(request: &PublishRequest<'_>, id: DelayId, out: &mut Vec<u8>) 
     writer.i64(request.time.0);
     writer.i64(id.log.0 as i64);
     writer.i64(id.offset as i64);
+    writer.i64(number as i64);
     writer.u8(u8::from(request.persistent));
     writer.u8(request.format.tag().0);
     let mut text = |text: &str| {
@@ -67,6 +71,7 @@ impl<'a> Envelope<'a> {
         }
         let (due, time) = (Wall(r.i64()?), Wall(r.i64()?));
         let id = DelayId { due, log: LogId(r.i64()? as u64), offset: r.i64()? as u64 };
+        let number = r.i64()? as u64;
         let (persistent, format) = (r.u8()? != 0, FormatTag(r.u8()?));
         let tenant = short(&mut r)?;
         let (exchange, key) = (short(&mut r)?, short(&mut r)?);
@@ -75,7 +80,7 @@ impl<'a> Envelope<'a> {
         for _ in 0..count {
             more_keys.push(short(&mut r)?);
         }
-        Ok(Envelope { id, time, persistent, format, tenant, exchange, key, more_keys, unit: r.rest() })
+        Ok(Envelope { id, number, time, persistent, format, tenant, exchange, key, more_keys, unit: r.rest() })
     }
 }
 

@@ -81,6 +81,10 @@ impl Queues {
     fn aim(&mut self, core: &mut Core, place: Place, bytes: Bytes, targets: &mut Vec<Target>) -> Option<Shot> {
         let formats = std::sync::Arc::clone(&core.formats);
         let envelope = Envelope::read(&bytes).ok()?;
+        // It was for an exchange that is gone, whatever has its name now.
+        if envelope.number != self.exchanges.number(envelope.tenant, envelope.exchange) {
+            return None;
+        }
         let format = formats.get(envelope.format).ok()?;
         let unit = bytes.slice_ref(envelope.unit);
         let marks = Marks { published: core.now.wall, ..format.marks(&unit).ok()? };

@@ -26,7 +26,8 @@ impl Queues {
         let first = core.partitions.next_offset(log).unwrap_or_default();
         let id = DelayId { due, log, offset: first.0 };
         let mut unit = std::mem::take(&mut core.scratch);
-        envelope::put(request, id, &mut unit);
+        let number = self.exchanges.number(request.tenant, request.exchange);
+        envelope::put(request, (id, number), &mut unit);
         let target = [Target { log, first }];
         let append = Append {
             targets: &target,

@@ -20,6 +20,12 @@ impl Broker {
         self.queues.exchanges.spec(tenant, name)
     }
 
+    /// Whether there is a delayed exchange of that name.
+    #[must_use]
+    pub fn delays(&self, tenant: &str, name: &str) -> bool {
+        self.queues.exchanges.number(tenant, name) != 0
+    }
+
     /// All exchanges of a tenant, by name, those that are always there among them.
     #[must_use]
     pub fn exchanges(&self, tenant: &str) -> Vec<ExchangeSpec> {

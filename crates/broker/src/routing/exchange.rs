@@ -105,6 +105,7 @@ mod tests {
             internal: false,
             alternate: None,
             delayed: false,
+            number: 0,
             arguments: BTreeMap::new(),
         })
     }

@@ -62,6 +62,11 @@ impl Exchanges {
         self.by_id.get_mut(&id)
     }
 
+    /// The number of a delayed exchange; 0 of any other, and of none.
+    pub(crate) fn number(&self, tenant: &str, name: &str) -> u64 {
+        self.get(tenant, name).map_or(0, |exchange| exchange.spec.number)
+    }
+
     /// An exchange's declaration.
     pub(crate) fn spec(&self, tenant: &str, name: &str) -> Option<ExchangeSpec> {
         if let Some(exchange) = self.get(tenant, name) {

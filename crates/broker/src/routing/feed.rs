@@ -34,6 +34,7 @@ impl Bindings {
                 internal: true,
                 alternate: None,
                 delayed: false,
+                number: 0,
                 arguments: BTreeMap::new(),
             })
         };

@@ -23,9 +23,12 @@ impl Queues {
         if let Some(found) = self.exchanges.spec(&spec.tenant, &spec.name) {
             return Ok((found, core.catalog.last_change()));
         }
-        let lsn = if spec.durable { core.run(&Command::CreateExchange(stored(spec)))? } else { Lsn::default() };
+        // What waits for an earlier exchange of the name is not for this one.
+        let number = if spec.delayed { core.new_log_id()?.0 } else { 0 };
+        let spec = ExchangeSpec { number, ..spec.clone() };
+        let lsn = if spec.durable { core.run(&Command::CreateExchange(stored(&spec)))? } else { Lsn::default() };
         self.exchanges.insert(spec.clone());
-        Ok((spec.clone(), lsn))
+        Ok((spec, lsn))
     }
 
     pub(super) fn delete_exchange(

@@ -105,6 +105,7 @@ pub(super) fn stored(spec: &ExchangeSpec) -> meta::Exchange {
         internal: spec.internal,
         alternate: spec.alternate.as_ref().map(ToString::to_string),
         delayed: spec.delayed,
+        number: spec.number,
         arguments: spec.arguments.clone(),
     }
 }
@@ -119,6 +120,7 @@ fn spec_of(exchange: &meta::Exchange) -> Result<ExchangeSpec, BrokerError> {
         internal: exchange.internal,
         alternate: exchange.alternate.as_deref().map(Name::new).transpose()?,
         delayed: exchange.delayed,
+        number: exchange.number,
         arguments: exchange.arguments.clone(),
     })
 }

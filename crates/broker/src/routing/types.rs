@@ -26,6 +26,8 @@ pub struct ExchangeSpec {
     pub alternate: Option<Name>,
     /// It routes a message only when the delay that the message asks for is over.
     pub delayed: bool,
+    /// Of a delayed one: tells it from an earlier one of its name. Given when it is made, whatever is asked.
+    pub number: u64,
     /// Arguments as declared.
     pub arguments: BTreeMap<String, serde_json::Value>,
 }

@@ -409,6 +409,7 @@ pub fn exchange(text: &str, kind: ExchangeKind) -> ExchangeSpec {
         internal: false,
         alternate: None,
         delayed: false,
+        number: 0,
         arguments: BTreeMap::new(),
     }
 }

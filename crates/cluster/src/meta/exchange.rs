@@ -41,8 +41,16 @@ pub struct Exchange {
     /// It routes a message only when the delay that the message asks for is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delayed: bool,
+    /// Of a delayed one: tells it from an earlier one of its name.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub number: u64,
     /// Arguments it was declared with.
     pub arguments: BTreeMap<String, serde_json::Value>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a binding leads to.

@@ -57,6 +57,7 @@ fn exchange(name: &str) -> Command {
         internal: false,
         alternate: None,
         delayed: false,
+        number: 0,
         arguments: BTreeMap::new(),
     })
 }

@@ -5,7 +5,7 @@ use broker::routing::{PublishRequest, Published};
 use broker::{BrokerError, StorageError, SyncPolicy};
 use model::{ByteReader, Header};
 
-use super::{bit, copies};
+use super::{bit, copies, delay};
 use crate::api::reply::REPLY_TO;
 use crate::api::tx;
 use crate::channel::assembly::{Assembly, Content};
@@ -65,7 +65,8 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         return Err(Refusal::precondition(text).caused_by(PUBLISH));
     }
     let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
-    match rewritten(call, raw, &props, hides)? {
+    let delay_ms = delay::asked(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    match rewritten(call, raw, &props, (hides, delay_ms))? {
         Some(raw) => call.ch.unit.props(&raw),
         None => call.ch.unit.props(raw),
     }
@@ -75,6 +76,7 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         timestamp: props.timestamp,
         priority: props.priority.unwrap_or(0),
         time_to_live_ms: time_to_live(&props),
+        delay_ms,
         body_bytes,
         left: body_bytes,
     };
@@ -127,15 +129,23 @@ pub fn unexpected(call: &Call<'_, '_>, got: frame::Kind) -> Refusal {
     Refusal::new(Code::UnexpectedFrame, text).caused_by(cause)
 }
 
-/// The properties as they are stored, where these are not those sent: without BCC, and with the name by which the
-/// answer to a question comes back.
-fn rewritten(call: &Call<'_, '_>, raw: &[u8], props: &Props<'_>, hides: bool) -> Result<Option<Vec<u8>>, Refusal> {
+/// The properties as they are stored, where these are not those sent: without BCC, with the name by which the
+/// answer to a question comes back, with the delay that is over when they are read.
+fn rewritten(
+    call: &Call<'_, '_>,
+    raw: &[u8],
+    props: &Props<'_>,
+    (hides, delay_ms): (bool, Option<i64>),
+) -> Result<Option<Vec<u8>>, Refusal> {
     let mut made = if hides { Some(copies::without_bcc(raw, props)?) } else { None };
     if props.reply_to == Some(REPLY_TO.as_bytes())
         && let Some(reply) = &call.ch.reply
     {
         let base = made.as_deref().unwrap_or(raw);
         made = Some(props::with_reply_to(base, &props::read(base)?, &reply.name));
+    }
+    if let Some(ms) = delay_ms {
+        made = Some(props::with_number(made.as_deref().unwrap_or(raw), delay::HEADER, -ms)?);
     }
     Ok(made)
 }
@@ -229,22 +239,23 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     let confirming = call.ch.confirms.is_some();
     let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
     let more_keys = call.ch.copies.iter().map(String::as_str).collect::<Vec<_>>();
-    let published = call.cx.broker.publish(
-        &PublishRequest {
-            tenant: VHOST,
-            exchange: unit.exchange,
-            key: unit.key,
-            more_keys: &more_keys,
-            headers: &|| headers_of(&unit),
-            format: &FORMAT,
-            unit: call.ch.unit.bytes(),
-            time: content.time(call.cx.now.wall),
-            persistent: content.persistent,
-            marks: content.marks(call.cx.now.wall),
-            policy,
-        },
-        call.cx.now,
-    );
+    let request = PublishRequest {
+        tenant: VHOST,
+        exchange: unit.exchange,
+        key: unit.key,
+        more_keys: &more_keys,
+        headers: &|| headers_of(&unit),
+        format: &FORMAT,
+        unit: call.ch.unit.bytes(),
+        time: content.time(call.cx.now.wall),
+        persistent: content.persistent,
+        marks: content.marks(call.cx.now.wall),
+        policy,
+    };
+    let published = match content.delay_ms {
+        None => call.cx.broker.publish(&request, call.cx.now),
+        Some(ms) => delay::publish(call.cx.broker, &request, (ms, call.cx.now)),
+    };
     match published {
         Ok(published) => {
             stored(call, content, published, policy);
