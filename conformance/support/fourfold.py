@@ -30,9 +30,10 @@ def eventually(what, probe, seconds=30):
 
 
 class Broker:
-    """One fourfold process and its data folder."""
+    """One fourfold process and its data folder; `options` are those of `serve`."""
 
-    def __init__(self):
+    def __init__(self, *options):
+        self.options = options
         self.peer = {door: os.environ[name] for door, name in
                      [("kafka", "PEER_KAFKA"), ("amqp", "PEER_AMQP")] if name in os.environ}
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="fourfold-"))
@@ -61,6 +62,7 @@ class Broker:
         command = [os.environ["FOURFOLD_BIN"], "serve", "--data", self.home / "data", "--ready-file", ready]
         for door, port in self.ports.items():
             command += [f"--{door}", f"127.0.0.1:{port}"]
+        command += self.options
         with open(self.home / "log.txt", "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + READY_SECONDS

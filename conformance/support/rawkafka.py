@@ -128,3 +128,22 @@ def crc32c(value):
         for _ in range(8):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
+
+
+def trim(raw, topic, offset, partition=0):
+    """DeleteRecords up to `offset`; answers the low watermark and the code."""
+    body = listed([text(topic) + listed([struct.pack(">iq", partition, offset)])]) + struct.pack(">i", 20_000)
+    answer = raw.ask(21, 0, body)
+    answer.int32()
+    ((_, ((_, low, code),)),) = answer.list(
+        lambda: (answer.text(), answer.list(lambda: (answer.int32(), answer.int64(), answer.int16()))))
+    return low, code
+
+
+def produce(raw, topic, records):
+    """Produces batches to partition 0; answers the code and the base offset."""
+    body = text(None) + struct.pack(">hi", -1, 20_000) + listed([text(topic) + listed([struct.pack(">i", 0) + data(records)])])
+    answer = raw.ask(0, 7, body)
+    ((_, ((_, code, offset, _, _),)),) = answer.list(lambda: (answer.text(), answer.list(
+        lambda: (answer.int32(), answer.int16(), answer.int64(), answer.int64(), answer.int64()))))
+    return code, offset

@@ -9,9 +9,9 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from kit import admin, create, producer, read_all, send
-from rawkafka import Connection, batch, crc32c, data, listed, text
+from rawkafka import Connection, batch, crc32c, listed, produce, text, trim
 
-PRODUCE, LIST_OFFSETS, DELETE_RECORDS, ALTER, GROW, INCREMENTAL = 0, 2, 21, 33, 37, 44
+LIST_OFFSETS, ALTER, GROW, INCREMENTAL = 2, 33, 37, 44
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
@@ -77,15 +77,6 @@ def test_altering_the_old_way_takes_back_what_is_not_named(broker, raw, name):
     by.close()
 
 
-def trim(raw, topic, offset, partition=0):
-    body = listed([text(topic) + listed([struct.pack(">iq", partition, offset)])]) + struct.pack(">i", 20_000)
-    answer = raw.ask(DELETE_RECORDS, 0, body)
-    answer.int32()
-    ((_, ((_, low, code),)),) = answer.list(
-        lambda: (answer.text(), answer.list(lambda: (answer.int32(), answer.int64(), answer.int16()))))
-    return low, code
-
-
 def test_records_are_removed_with_kafkas_codes(broker, raw, name):
     create(broker, name)
     by = producer(broker)
@@ -117,14 +108,6 @@ def test_growing_has_kafkas_codes(broker, raw, name):
     by = producer(broker)
     assert by.send(name, value=b"x", partition=3).get(30).offset == 0
     by.close()
-
-
-def produce(raw, topic, records):
-    body = text(None) + struct.pack(">hi", -1, 20_000) + listed([text(topic) + listed([struct.pack(">i", 0) + data(records)])])
-    answer = raw.ask(PRODUCE, 7, body)
-    ((_, ((_, code, offset, _, _),)),) = answer.list(lambda: (answer.text(), answer.list(
-        lambda: (answer.int32(), answer.int16(), answer.int64(), answer.int64(), answer.int64()))))
-    return code, offset
 
 
 def packed(values, count=None, more=b""):
