@@ -109,7 +109,7 @@ fn what_asks_for_no_delay_is_routed_at_once_as_it_is() {
 }
 
 #[test]
-fn bad_declarations_and_delays_are_refused_in_the_plugins_words() {
+fn bad_declarations_and_delays_are_refused_by_name() {
     let (mut world, at) = world();
     let text = "Invalid argument, 'x-delayed-type' must be an existing exchange type";
     for table in [vec![], vec![int("x-delayed-type", 1)], vec![text_header("x-delayed-type", KIND)]] {
