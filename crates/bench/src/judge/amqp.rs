@@ -1,6 +1,6 @@
 //! A raw AMQP 0-9-1 client on one channel: declare, publish with confirms, consume, ack.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -162,6 +162,19 @@ impl Amqp {
     /// Acknowledges one delivery.
     pub(crate) fn ack(&mut self, tag: u64) -> Outcome<()> {
         self.method(1, ACK, &Writer::default().u64(tag).u8(0).0)
+    }
+
+    /// Whether the next answer begins to come within `within`.
+    pub(crate) fn has_answer(&mut self, within: Duration) -> Outcome<bool> {
+        self.write.set_read_timeout(Some(within)).map_err(|e| e.to_string())?;
+        let comes = match self.read.fill_buf() {
+            Ok([]) => Err(broken(ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(false),
+            Err(error) => Err(broken(error)),
+        };
+        self.write.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
+        comes
     }
 
     /// The next confirm or delivery.

@@ -1,12 +1,17 @@
 //! Big-endian reading and writing for the raw clients, and CRC-32C.
 
+use std::io::ErrorKind;
+
 use crate::Outcome;
 
 const BROKEN: &str = "the connection broke: ";
 
-/// The error of a connection that ended under us, as every one does here.
+/// The error of a connection that ended under us, as every one does here; an answer that does not come is another.
 pub(crate) fn broken(why: std::io::Error) -> String {
-    format!("{BROKEN}{why}")
+    match why.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer came in time".to_owned(),
+        _ => format!("{BROKEN}{why}"),
+    }
 }
 
 /// `Ok(None)` when the connection broke; other errors stay: the broker said something it should not.

@@ -177,3 +177,32 @@ impl OpenSegments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{FormatTag, Wall};
+
+    use super::*;
+    use crate::sim_disk::SimDisk;
+
+    #[test]
+    fn a_cut_file_still_gives_the_extents_before_the_cut() {
+        let (generation, units) = ([7; 16], [1; 100]);
+        let mut bytes = vec![0; EXTENTS_AT as usize];
+        for first in [0, 5] {
+            let (log, first, crc) = (LogId(1), Offset(first), crc32c(&units));
+            let (time_max, last_delta, format) = (Wall(0), 4, FormatTag(1));
+            let header =
+                ExtentHeader { log, first, time_max, bytes: 100, last_delta, count: 5, crc, format, lost: false };
+            header.encode(&generation, &mut bytes);
+            bytes.extend_from_slice(&units);
+        }
+        bytes.truncate(bytes.len() - 100); // the second header is whole, and its units are gone
+        let disk = SimDisk::new();
+        let handle = disk.open("packs/one", true).unwrap();
+        handle.write_at(0, &bytes).unwrap();
+        let footer = rebuild(&*handle, &generation).unwrap();
+        let runs: Vec<_> = footer.runs.iter().map(|run| (run.last, run.end)).collect();
+        assert_eq!(runs, [(Offset(4), EXTENTS_AT + EXTENT_HEADER_BYTES as u64 + 100)]);
+    }
+}

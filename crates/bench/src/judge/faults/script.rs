@@ -170,7 +170,10 @@ impl<'a> Script<'a> {
                     continue;
                 }
                 Ok(Said::Delivered { .. }) => return Err("a publisher was sent a delivery".to_owned()),
-                Err(why) => return Ok(Err(format!("the AMQP connection ended: {why}"))),
+                Err(why) if until_broken::<()>(Err(why.clone())).is_ok() => {
+                    return Ok(Err(format!("the AMQP connection ended: {why}")));
+                }
+                Err(why) => return Err(why),
             };
             let (told, rest) = open.into_iter().partition(|(at, _)| *at == tag || multiple && *at < tag);
             open = rest;

@@ -15,6 +15,8 @@ const PUBLISHES: u64 = 20;
 const STORAGE_ERROR: i64 = 56;
 /// Acknowledgements are taken within this.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A publish that has no answer within this is held by the broker.
+const HELD_AFTER: Duration = Duration::from_millis(30);
 /// Batches that fill the largest volume many times over.
 const BATCHES_MAX: u64 = 5_000;
 
@@ -29,11 +31,13 @@ pub(super) enum Wrote {
 pub(super) struct Clients {
     kafka: Kafka,
     publisher: Amqp,
+    /// Publishes without an answer: number, place, message.
+    held: Vec<(u64, usize, Message)>,
     /// By place, since the books were last told.
     done: Vec<Done>,
     next: Vec<u64>,
     turn: u64,
-    /// Writes refused in the tongue's own way, by tongue.
+    /// Writes refused or held in the tongue's own way, by tongue.
     pub(super) refused: [u64; 2],
 }
 
@@ -44,7 +48,7 @@ impl Clients {
         let places = PARTITIONS as usize + QUEUES.len();
         let kafka = Kafka::connect(&server.kafka)?;
         let next = (0..places).map(|place| books.next(place)).collect();
-        Ok(Clients { kafka, publisher, done: fresh(), next, turn: 0, refused: [0; 2] })
+        Ok(Clients { kafka, publisher, held: Vec::new(), done: fresh(), next, turn: 0, refused: [0; 2] })
     }
 
     /// What was done since the last call.
@@ -84,34 +88,42 @@ impl Clients {
         }
     }
 
-    /// Publishes a few messages and waits for their confirms.
+    /// Publishes a few messages and waits for their confirms. On a full disk these do not come: the broker holds the
+    /// publishes until there is room, and no further ones are sent before. While settling lags far behind it refuses.
     ///
     /// # Errors
     /// When the connection ends.
     pub(super) fn publish(&mut self) -> Outcome<Wrote> {
-        let queue = (self.turn % QUEUES.len() as u64) as usize;
-        let place = PARTITIONS as usize + queue;
-        let batch = self.batch(place, PUBLISHES);
-        for message in &batch {
-            self.publisher.publish(QUEUES[queue], &message.bytes())?;
+        if self.held.is_empty() {
+            let queue = (self.turn % QUEUES.len() as u64) as usize;
+            let place = PARTITIONS as usize + queue;
+            let batch = self.batch(place, PUBLISHES);
+            for message in &batch {
+                self.publisher.publish(QUEUES[queue], &message.bytes())?;
+            }
+            self.held =
+                (self.publisher.published + 1..).zip(batch).map(|(tag, message)| (tag, place, message)).collect();
+            self.publisher.published += PUBLISHES;
         }
-        let mut open: Vec<(u64, Message)> = (self.publisher.published + 1..).zip(batch).collect();
-        self.publisher.published += PUBLISHES;
         let mut wrote = Wrote::Stored;
-        while !open.is_empty() {
+        while !self.held.is_empty() {
+            if !self.publisher.has_answer(HELD_AFTER)? {
+                self.refused[1] += 1;
+                return Ok(Wrote::Refused);
+            }
             let (tag, multiple, stored) = match self.publisher.next()? {
                 Said::Confirmed { tag, multiple } => (tag, multiple, true),
                 Said::Refused { tag, multiple } => (tag, multiple, false),
                 Said::Delivered { .. } => return Err("a publisher was sent a delivery".to_owned()),
             };
-            let is_meant = |(at, _): &(u64, Message)| *at == tag || multiple && *at < tag;
-            if stored {
-                let told = open.iter().filter(|one| is_meant(one)).map(|(_, message)| (None, *message));
-                self.done[place].acknowledged.extend(told);
-            } else {
+            let is_meant = |at: u64| at == tag || multiple && at < tag;
+            for (_, place, message) in self.held.iter().filter(|(at, ..)| stored && is_meant(*at)) {
+                self.done[*place].acknowledged.push((None, *message));
+            }
+            if !stored {
                 wrote = Wrote::Refused;
             }
-            open.retain(|one| !is_meant(one));
+            self.held.retain(|(at, ..)| !is_meant(*at));
         }
         self.refused[1] += u64::from(wrote == Wrote::Refused);
         Ok(wrote)

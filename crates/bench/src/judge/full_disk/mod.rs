@@ -18,6 +18,8 @@ use volume::Volume;
 const VOLUME_BYTES: u64 = 64 << 20;
 const HEALS_WITHIN: Duration = Duration::from_secs(5);
 const SMALL: &[&str] = &["--storage-journal-file-bytes", "1MiB", "--storage-journal-files-max", "4"];
+/// Space that comes back by itself is filled again so often.
+const FILLS_MAX: usize = 8;
 /// Reserves under trial, in MiB, and whether all that is promised of a full disk must hold: with a reserve smaller than
 /// two journal files there may be no room left for acks and deletes.
 const RESERVES: [(u64, bool); 4] = [(0, false), (1, false), (4, true), (16, true)];
@@ -129,7 +131,15 @@ impl Trial<'_> {
     }
 
     fn full(&mut self, topic: &str) -> Outcome<()> {
-        let (status, health) = self.server.get("/api/v1/health")?;
+        let (mut status, mut health) = self.server.get("/api/v1/health")?;
+        for _ in 0..FILLS_MAX {
+            if health.contains("\"full\"") {
+                break;
+            }
+            // Settling and merging have given space back since.
+            self.clients.fill()?;
+            (status, health) = self.server.get("/api/v1/health")?;
+        }
         if status != 200 || !health.contains("\"full\"") {
             return Err(format!("full: health answers {status} {health}"));
         }
@@ -145,8 +155,10 @@ impl Trial<'_> {
         let refused = self.clients.refused;
         let took = self.clients.heal(HEALS_WITHIN).map_err(|why| format!("{how}: {why}"))?;
         let [kafka, amqp] = refused;
-        self.lines
-            .push(format!("{how}: heals in {} ms ({kafka} produces, {amqp} publishes refused)", took.as_millis()));
+        self.lines.push(format!(
+            "{how}: heals in {} ms ({kafka} produces, {amqp} publishes refused or held)",
+            took.as_millis()
+        ));
         Ok(())
     }
 
@@ -167,10 +179,10 @@ fn page(text: &str) -> String {
         "# The full disk judge\n\n\
          `cargo xtask judge full-disk` (root is needed, to mount a volume of 64 MiB in memory) puts the data folder\n\
          of the real binary on a small volume. Raw clients of both tongues write until they are refused: Kafka by\n\
-         KAFKA_STORAGE_ERROR, which clients try again, AMQP by `basic.nack`. While it is full, health and metrics say\n\
-         so, and fetching, consuming, acknowledging and deleting topics go on. Then space returns: by a deletion, a\n\
-         larger volume, by others who had taken the last byte. It must heal alone within 5 s of that. A kill on the\n\
-         full disk and one at the end show that nothing acknowledged is lost.\n\n\
+         KAFKA_STORAGE_ERROR, which clients try again; AMQP is held: publishes wait until there is room. While it is\n\
+         full, health and metrics say so, and fetching, consuming, acknowledging and deleting topics go on. Then\n\
+         space returns: by a deletion, a larger volume, by others who had taken the last byte. It must heal alone\n\
+         within 5 s of that. A kill on the full disk and one at the end show that nothing acknowledged is lost.\n\n\
          The journal's files are of 1 MiB here. A reserve of less than two of them leaves no room for acks and\n\
          deletes: what then fails is said below and not counted.\n\n\
          The last run:\n\n```\n{text}```\n"

@@ -16,6 +16,8 @@ use crate::judge::wire::until_broken;
 const IN_FLIGHT_MAX: usize = 5;
 const UNCONFIRMED_MAX: usize = 200;
 const PREFETCH: u16 = 50;
+/// KAFKA_STORAGE_ERROR.
+const STORAGE_ERROR: i64 = 56;
 
 /// The clients at work.
 pub(crate) struct Running(Vec<JoinHandle<Outcome<Done>>>);
@@ -80,8 +82,14 @@ fn produce(mut client: Kafka, partition: i32, first: u64, chance: &mut Chance) -
         }
     });
     let mut acknowledged = Vec::new();
-    while let Some((base, batch)) = until_broken(reader.produced())?.zip(waiting.recv().ok()) {
-        acknowledged.extend(batch.into_iter().zip(base..).map(|(message, offset)| (Some(offset), message)));
+    while let Some((told, batch)) = until_broken(reader.produced_or_refused())?.zip(waiting.recv().ok()) {
+        match told {
+            Ok(base) => {
+                acknowledged.extend(batch.into_iter().zip(base..).map(|(message, offset)| (Some(offset), message)));
+            }
+            Err(STORAGE_ERROR) => {} // settling lags far behind: refused for a moment, and not stored
+            Err(code) => return Err(format!("a produce failed with {code}")),
+        }
     }
     drop(waiting);
     let sent = writer.join().map_err(|_| "a writer panicked")?;
@@ -89,7 +97,10 @@ fn produce(mut client: Kafka, partition: i32, first: u64, chance: &mut Chance) -
 }
 
 fn publish(mut client: Amqp, queue: &'static str, place: usize, first: u64, chance: &mut Chance) -> Outcome<Done> {
-    client.confirm()?;
+    // The kill may come before the first publish.
+    if until_broken(client.confirm())?.is_none() {
+        return Ok(Done { place, sent: Vec::new(), acknowledged: Vec::new(), settled: Vec::new() });
+    }
     let mut writer = client.writer()?;
     let (sender, waiting) = mpsc::sync_channel::<Message>(UNCONFIRMED_MAX);
     let mut chance = Chance::new(chance.below(u64::MAX));
@@ -116,8 +127,10 @@ fn confirmed(client: &mut Amqp, waiting: Receiver<Message>) -> Outcome<Vec<(Opti
     let mut open: VecDeque<(u64, Message)> = VecDeque::new();
     let mut published = 0;
     while let Some(said) = until_broken(client.next())? {
-        let Said::Confirmed { tag, multiple } = said else {
-            return Err("a publisher was sent a delivery".to_owned());
+        let (tag, multiple, stored) = match said {
+            Said::Confirmed { tag, multiple } => (tag, multiple, true),
+            Said::Refused { tag, multiple } => (tag, multiple, false), // settling lags far behind
+            Said::Delivered { .. } => return Err("a publisher was sent a delivery".to_owned()),
         };
         while published < tag {
             let Ok(message) = waiting.recv() else {
@@ -127,7 +140,7 @@ fn confirmed(client: &mut Amqp, waiting: Receiver<Message>) -> Outcome<Vec<(Opti
             open.push_back((published, message));
         }
         let is_meant = |at: u64| at == tag || multiple && at < tag;
-        acknowledged.extend(open.iter().filter(|(at, _)| is_meant(*at)).map(|(_, message)| (None, *message)));
+        acknowledged.extend(open.iter().filter(|(at, _)| stored && is_meant(*at)).map(|(_, message)| (None, *message)));
         open.retain(|(at, _)| !is_meant(*at));
     }
     Ok(acknowledged)
@@ -135,17 +148,16 @@ fn confirmed(client: &mut Amqp, waiting: Receiver<Message>) -> Outcome<Vec<(Opti
 
 /// Consumes the second queue and acknowledges each message.
 fn work(mut client: Amqp) -> Outcome<Done> {
-    client.consume(QUEUES[1], PREFETCH)?;
     let mut settled = Vec::new();
-    while let Some(said) = until_broken(client.next())? {
+    // The kill may come before the first delivery.
+    let mut consumes = until_broken(client.consume(QUEUES[1], PREFETCH))?.is_some();
+    while consumes && let Some(said) = until_broken(client.next())? {
         let Said::Delivered { tag, body } = said else {
             return Err("a consumer was sent a confirm".to_owned());
         };
         // Written down before it is sent: once sent, it may count.
         settled.push(Message::parse(&body)?);
-        if client.ack(tag).is_err() {
-            break;
-        }
+        consumes = client.ack(tag).is_ok();
     }
     Ok(Done { place: PARTITIONS as usize + 1, sent: Vec::new(), acknowledged: Vec::new(), settled })
 }
