@@ -3,12 +3,11 @@
 
 mod rig;
 
-use broker::partition::AppendRequest;
 use broker::queue::*;
 use broker::routing::*;
 use broker::topic::NewTopic;
-use broker::{BrokerError, SessionId, SyncPolicy};
-use model::{LogId, Wall};
+use broker::{BrokerError, SessionId};
+use model::LogId;
 use rig::*;
 
 const ME: SessionId = SessionId(1);
@@ -16,20 +15,6 @@ const ME: SessionId = SessionId(1);
 fn topic(rig: &mut Rig, partitions: i64) -> Vec<LogId> {
     let new = NewTopic { tenant: name("/"), name: name("t"), partitions, config: Vec::new(), validate_only: false };
     rig.broker.create_topic(&new, rig.now).unwrap().0.partitions
-}
-
-fn append(rig: &mut Rig, log: LogId, bodies: &[&str]) {
-    let units = Toy::unit(bodies);
-    let request = AppendRequest {
-        log,
-        format: &Toy(MANY),
-        units: &units,
-        count: bodies.len() as u32,
-        time_max: Wall(1),
-        producer: None,
-        policy: SyncPolicy::Sync,
-    };
-    rig.broker.append(&request, rig.now).unwrap();
 }
 
 fn texts(rig: &mut Rig, queue: &str) -> Vec<String> {

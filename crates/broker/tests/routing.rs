@@ -3,7 +3,6 @@
 
 mod rig;
 
-use broker::partition::AppendRequest;
 use broker::queue::*;
 use broker::routing::*;
 use broker::topic::NewTopic;
@@ -20,20 +19,6 @@ fn topic(rig: &mut Rig, text: &str, partitions: i64) -> Vec<LogId> {
 
 fn over(topic: &str, text: &str) -> QueueSpec {
     QueueSpec { topic: Some(name(topic)), durable: true, ..spec(text) }
-}
-
-fn append(rig: &mut Rig, log: LogId, bodies: &[&str]) {
-    let units = Toy::unit(bodies);
-    let request = AppendRequest {
-        log,
-        format: &Toy(MANY),
-        units: &units,
-        count: bodies.len() as u32,
-        time_max: Wall(1),
-        producer: None,
-        policy: SyncPolicy::Sync,
-    };
-    rig.broker.append(&request, rig.now).unwrap();
 }
 
 #[test]

@@ -67,13 +67,7 @@ impl Kafka {
         let mut body = Writer::default();
         body.i32(1).text16(topic).i32(partitions).u16(1).i32(0).i32(0).i32(30_000).u8(0);
         self.send(19, 2, &body.0)?;
-        let answer = self.receive()?;
-        let mut fields = Reader(&answer);
-        fields.i32()?;
-        fields.i32()?;
-        let name = fields.length::<2>()?;
-        fields.bytes(name)?;
-        fields.i16()
+        self.code_of_one_topic()
     }
 
     /// Deletes a topic; answers the code.
@@ -81,6 +75,11 @@ impl Kafka {
         let mut body = Writer::default();
         body.i32(1).text16(topic).i32(30_000);
         self.send(20, 1, &body.0)?;
+        self.code_of_one_topic()
+    }
+
+    // An answer of throttle time and one topic: its name, its code.
+    fn code_of_one_topic(&mut self) -> Outcome<i64> {
         let answer = self.receive()?;
         let mut fields = Reader(&answer);
         fields.i32()?;

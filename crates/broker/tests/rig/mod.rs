@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use broker::delay::DelayId;
 use broker::group::{LedgerCodec, LedgerEntry};
+use broker::partition::AppendRequest;
 use broker::queue::*;
 use broker::routing::*;
 use broker::{Broker, BrokerError, CallId, Event, Lsn, Options, SessionId, SyncPolicy};
 use bytes::Bytes;
 use model::{
-    Address, DeadLetters, Death, Format, FormatError, FormatTag, Formats, Header, HeaderValue, Marks, Message, Mono,
-    Name, Now, Offset, Reason, UnitAt, Wall,
+    Address, DeadLetters, Death, Format, FormatError, FormatTag, Formats, Header, HeaderValue, LogId, Marks, Message,
+    Mono, Name, Now, Offset, Reason, UnitAt, Wall,
 };
 use storage::sim_disk::SimDisk;
 
@@ -422,4 +423,19 @@ pub fn binding(exchange: &str, queue: &str, key: &str) -> BindingSpec {
         key: name(key),
         arguments: BTreeMap::new(),
     }
+}
+
+/// Appends `bodies` to a topic's log, as one unit of many messages.
+pub fn append(rig: &mut Rig, log: LogId, bodies: &[&str]) {
+    let units = Toy::unit(bodies);
+    let request = AppendRequest {
+        log,
+        format: &Toy(MANY),
+        units: &units,
+        count: bodies.len() as u32,
+        time_max: Wall(1),
+        producer: None,
+        policy: SyncPolicy::Sync,
+    };
+    rig.broker.append(&request, rig.now).unwrap();
 }

@@ -42,15 +42,10 @@ pub struct Exchange {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delayed: bool,
     /// Of a delayed one: tells it from an earlier one of its name.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub number: u64,
     /// Arguments it was declared with.
     pub arguments: BTreeMap<String, serde_json::Value>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// What a binding leads to.

@@ -19,6 +19,11 @@ use serde::{Deserialize, Serialize};
 /// A tenant's and an object's name: every object belongs to one tenant.
 pub type Key = (String, String);
 
+/// Whether a field is at its default: such ones are left out of the catalog's JSON.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// All that exists. Invariant: topics and queues share one name space within a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {

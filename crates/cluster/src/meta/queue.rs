@@ -123,7 +123,7 @@ pub enum QueueSource {
         /// That log; of a queue with priorities that of the lowest.
         log: u64,
         /// How many logs follow it, one for each higher priority.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "super::is_default")]
         more: u8,
     },
     /// All partitions of a topic of the same tenant, without a copy.
@@ -131,11 +131,6 @@ pub enum QueueSource {
         /// The topic's name.
         topic: String,
     },
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
-fn is_zero(number: &u8) -> bool {
-    *number == 0
 }
 
 impl QueueSource {
