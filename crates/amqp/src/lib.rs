@@ -59,6 +59,7 @@ impl Tongue for Amqp {
             name: "amqp",
             port: 5672,
             try_it: "amqp-declare-queue -u amqp://{addr} -q hello && amqp-publish -u amqp://{addr} -r hello -b world",
+            tls: false,
         }]
     }
 

@@ -28,6 +28,7 @@ pub mod queue;
 pub mod routing;
 #[cfg(test)]
 use crate as api; // the rig of the tests outside serves those inside too
+pub mod secured;
 #[cfg(test)]
 #[path = "../tests/shard/mod.rs"]
 mod shard;
@@ -41,5 +42,6 @@ pub use broker::{Broker, Options};
 pub use error::BrokerError;
 pub use event::{CallId, Event, SessionId};
 pub use job::{Job, JobDone};
+pub use secured::Secured;
 pub use storage::{Chunk, FileRange, Lsn, Part, Progress, StorageError, StoredChunk, SyncPolicy};
 pub use tongue::{Cx, Door, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Peer, Piece, Session, Tongue};

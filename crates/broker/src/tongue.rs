@@ -2,12 +2,13 @@
 //! with bytes. Sessions do no I/O, own no clock and spawn nothing; `server` drives them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Format, Mono, Now};
 
 use crate::group::LedgerCodec;
-use crate::{Broker, Event, FileRange, SessionId};
+use crate::{Broker, Event, FileRange, Secured, SessionId};
 
 /// A protocol by which clients reach the broker.
 pub trait Tongue: Send + Sync {
@@ -46,10 +47,12 @@ pub struct Door {
     pub port: u16,
     /// A line that shows how to try it; `{addr}`, `{host}` and `{port}` stand for the address it listens at.
     pub try_it: &'static str,
+    /// Whether its connections go through TLS. Such a door opens only when it is given an address.
+    pub tls: bool,
 }
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// The session's id: unique while the process lives.
     pub session: SessionId,
@@ -57,6 +60,8 @@ pub struct Peer {
     pub remote: SocketAddr,
     /// Our address, as the client reached it: what clients are told when no address is advertised.
     pub local: SocketAddr,
+    /// What TLS has established, when the connection goes through it.
+    pub tls: Option<Arc<Secured>>,
 }
 
 /// What happens to a session.

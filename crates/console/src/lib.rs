@@ -38,7 +38,7 @@ impl Tongue for Console {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door { name: "http", port: 15672, try_it: "curl http://{addr}/api/v1/health" }]
+        vec![Door { name: "http", port: 15672, try_it: "curl http://{addr}/api/v1/health", tls: false }]
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {

@@ -51,6 +51,7 @@ impl Tongue for KafkaTongue {
             name: "kafka",
             port: 9092,
             try_it: "echo hello | kcat -P -b {addr} -t demo && kcat -C -b {addr} -t demo -e",
+            tls: false,
         }]
     }
 

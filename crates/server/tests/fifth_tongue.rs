@@ -59,7 +59,7 @@ impl Tongue for Toy {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door { name: "toy", port: 0, try_it: "" }]
+        vec![Door { name: "toy", port: 0, try_it: "", tls: false }]
     }
 
     fn format(&self) -> Option<Box<dyn Format>> {

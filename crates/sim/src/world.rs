@@ -69,7 +69,7 @@ impl World {
         let door = tongue.doors().first().map_or("", |door| door.name);
         let remote = SocketAddr::from(([127, 0, 0, 1], 40_000));
         let local = SocketAddr::from(([127, 0, 0, 1], 9_092));
-        let session = tongue.session(door, Peer { session: SessionId(id), remote, local });
+        let session = tongue.session(door, Peer { session: SessionId(id), remote, local, tls: None });
         let (input, received) = (Vec::new(), Vec::new());
         self.connections.insert(id, Connection { session, input, out: Outbox::default(), received, closed: false });
         id

@@ -120,7 +120,7 @@ impl World {
     pub fn connect_from(&mut self, from: &str) -> usize {
         let id = SessionId(self.links.len() as u64 + 1);
         let local: SocketAddr = "127.0.0.1:5672".parse().unwrap();
-        let peer = Peer { session: id, remote: from.parse().unwrap(), local };
+        let peer = Peer { session: id, remote: from.parse().unwrap(), local, tls: None };
         let session = Amqp::default().session("amqp", peer);
         self.links.push(Link {
             session,

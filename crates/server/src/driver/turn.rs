@@ -194,7 +194,7 @@ impl Driver {
         let mut registered = Ok(());
         let id = self.connections.insert(|id| {
             registered = registry.register(&mut stream, Token(id.0 as usize), Interest::READABLE | Interest::WRITABLE);
-            let session = tongue.session(plan.name, Peer { session: id, remote, local });
+            let session = tongue.session(plan.name, Peer { session: id, remote, local, tls: None });
             Connection::new(id, door, stream, session)
         });
         if let Some(connection) = self.connections.get(id) {

@@ -73,7 +73,7 @@ impl Tongue for Toy {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door { name: "toy", port: 0, try_it: "" }]
+        vec![Door { name: "toy", port: 0, try_it: "", tls: false }]
     }
 
     fn session(&self, _: &'static str, _: Peer) -> Box<dyn Session> {

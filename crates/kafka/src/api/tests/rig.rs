@@ -75,7 +75,7 @@ impl Rig {
         let id = SessionId(self.clients.len() as u64 + 1);
         let remote: SocketAddr = "127.0.0.1:50000".parse().unwrap();
         let local: SocketAddr = "127.0.0.1:9092".parse().unwrap();
-        let session = KafkaSession::new(Peer { session: id, remote, local }, Arc::new(settings));
+        let session = KafkaSession::new(Peer { session: id, remote, local, tls: None }, Arc::new(settings));
         let (out, unread, received) = (Outbox::default(), Vec::new(), Vec::new());
         self.clients.push(Client { session, id, out, unread, received, correlation: 0 });
         self.clients.len() - 1
