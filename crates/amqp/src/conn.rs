@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use broker::connection::ConnectionFigures;
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
 use broker::routing::MailboxId;
 use broker::{Broker, CallId, Cx, Lsn, Peer, Progress, SessionId, SyncPolicy};
@@ -57,6 +58,8 @@ pub struct Conn {
     pub waiting: Vec<u16>,
     /// Publishes that wait for their confirm, on all channels.
     pub confirms_waiting: usize,
+    /// What the connection counts.
+    pub figures: Arc<ConnectionFigures>,
     /// Bytes of bodies that are not complete yet, on all channels.
     pub unfinished_bytes: u64,
     calls: u64,
@@ -136,6 +139,7 @@ impl Conn {
             looking: false,
             waiting: Vec::new(),
             confirms_waiting: 0,
+            figures: Arc::default(),
             unfinished_bytes: 0,
             calls: 0,
             names: 0,
@@ -204,6 +208,7 @@ impl Conn {
             settles.add(delivery.key, Settle::Requeue);
         }
         self.settles.flush(self.peer.session, &self.consumers, broker);
+        broker.channel_closed(self.peer.session, channel.number);
         self.confirms_waiting -= channel.confirms.take().map_or(0, |confirms| confirms.waiting());
         self.finished(channel);
         self.stalled.take_if(|stalled| stalled.channel == channel.number);

@@ -43,12 +43,14 @@ pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker) {
 }
 
 /// What a client says of itself in connection.start-ok.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct StartOk {
     /// PLAIN or AMQPLAIN.
     pub mechanism: String,
     /// Name and password; `None` when the response holds none.
     pub credentials: Option<(String, Vec<u8>)>,
+    /// What the client says of itself.
+    pub properties: Vec<Header>,
     /// The client takes basic.cancel from the server.
     pub cancel_notify: bool,
     /// The client takes connection.blocked.
@@ -81,13 +83,10 @@ pub fn start_ok(fields: &[u8]) -> Result<StartOk, Refusal> {
                     if all.iter().any(|one| one.name == name && one.value == HeaderValue::Bool(true)))
         })
     };
-    Ok(StartOk {
-        mechanism: mechanism.to_owned(),
-        credentials,
-        cancel_notify: capable("consumer_cancel_notify"),
-        blocked_notify: capable("connection.blocked"),
-        failure_close: capable("authentication_failure_close"),
-    })
+    let (cancel_notify, blocked_notify) = (capable("consumer_cancel_notify"), capable("connection.blocked"));
+    let failure_close = capable("authentication_failure_close");
+    let mechanism = mechanism.to_owned();
+    Ok(StartOk { mechanism, credentials, properties, cancel_notify, blocked_notify, failure_close })
 }
 
 /// `\0user\0password`.

@@ -18,6 +18,7 @@ pub mod format;
 pub mod fuzz;
 pub mod handshake;
 pub mod heartbeat;
+pub mod presence;
 mod running;
 pub mod session;
 pub mod unit;

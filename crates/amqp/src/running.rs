@@ -123,7 +123,8 @@ impl AmqpSession {
                     );
                     return Err(Refusal::new(Code::NotAllowed, text).caused_by(id));
                 }
-                self.channels.insert(Channel::new(frame.channel));
+                let figures = cx.broker.channel_opened(self.conn.session(), frame.channel);
+                self.channels.insert(Channel::new(frame.channel, figures));
                 if let Some(mut call) = self.call(frame.channel, id, cx) {
                     call.reply(|out| out.extend_from_slice(&[0; 4]));
                 }

@@ -21,6 +21,7 @@ use crate::conn::{Call, Conn, Done};
 use crate::errors::{Code, MethodId, Refusal};
 use crate::handshake;
 use crate::heartbeat::Heartbeat;
+use crate::presence::{self, Presence};
 use crate::wire::frame::{self, FrameError, PROTOCOL_HEADER};
 
 /// Where a connection stands.
@@ -58,7 +59,7 @@ pub struct AmqpSession {
     /// When the phase is over at the latest.
     until: Option<Mono>,
     heartbeat: Heartbeat,
-    mechanism: String,
+    presence: Presence,
     failure_close: bool,
     /// Bytes taken before the connection was open.
     early_bytes: usize,
@@ -89,6 +90,7 @@ impl Session for AmqpSession {
         }
         self.refill(cx);
         self.unblock(cx);
+        self.count(consumed, cx.out.queued_bytes().saturating_sub(queued_before));
         if cx.out.queued_bytes() > queued_before {
             self.heartbeat.sent(cx.now.mono);
         }
@@ -144,12 +146,25 @@ impl AmqpSession {
             phase: Phase::New,
             until: None,
             heartbeat: Heartbeat::default(),
-            mechanism: String::new(),
+            presence: Presence::default(),
             failure_close: false,
             early_bytes: 0,
             held_full: false,
             released: false,
         }
+    }
+
+    fn count(&self, received: usize, sent: usize) {
+        let figures = &self.conn.figures;
+        if received > 0 {
+            figures.received.add(1);
+            figures.received_bytes.add(received as u64);
+        }
+        if sent > 0 {
+            figures.sent.add(1);
+            figures.sent_bytes.add(sent as u64);
+        }
+        figures.blocked.set(self.conn.stalled.is_some().into());
     }
 
     fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) -> usize {
@@ -294,11 +309,13 @@ impl AmqpSession {
                 self.conn.frame_bytes_max = tuned.frame_bytes_max as usize;
                 self.conn.channel_count_max = tuned.channel_count_max.into();
                 self.heartbeat.start(tuned.heartbeat, cx.now.mono);
+                self.presence.heartbeat = tuned.heartbeat;
                 self.phase = Phase::Open;
             }
             (Phase::Open, (10, 40)) => {
                 handshake::open(fields)?;
                 handshake::put_open_ok(cx.out.buffer());
+                presence::announce(&mut self.conn, std::mem::take(&mut self.presence), cx);
                 self.phase = Phase::Running;
                 self.until = None;
             }
@@ -316,7 +333,8 @@ impl AmqpSession {
 
     fn start_ok(&mut self, fields: &[u8], cx: &mut Cx<'_>) -> Done {
         let start = handshake::start_ok(fields)?;
-        self.mechanism = start.mechanism;
+        self.presence.mechanism = start.mechanism;
+        self.presence.properties = start.properties;
         self.failure_close = start.failure_close;
         self.conn.cancel_notify = start.cancel_notify;
         self.conn.blocked_notify = start.blocked_notify;
@@ -334,7 +352,7 @@ impl AmqpSession {
     fn login_failed(&mut self, cx: &mut Cx<'_>) {
         self.phase = Phase::LoginFailed;
         if self.failure_close {
-            handshake::put_close(cx.out.buffer(), 0, &handshake::refused(&self.mechanism));
+            handshake::put_close(cx.out.buffer(), 0, &handshake::refused(&self.presence.mechanism));
             self.phase = Phase::Closing;
         }
         self.until = Some(cx.now.mono.plus(CLOSE_WAIT_MAX));
@@ -371,6 +389,9 @@ impl AmqpSession {
             Event::GetReady(id) => self.get_ready(id, cx),
             Event::SettleLate(key, ms) => self.settle_late(key, ms, cx),
             Event::ConsumerCancelled(consumer) => self.consumer_cancelled(consumer, cx),
+            Event::Close(reason) if !matches!(self.phase, Phase::Closing | Phase::Discarding | Phase::Done) => {
+                self.close(&Refusal::new(Code::ConnectionForced, reason), Phase::Closing, cx);
+            }
             _ => {}
         }
     }
@@ -435,7 +456,9 @@ impl AmqpSession {
             ch.listed = false;
             held |= !ch.held.is_empty();
             if let Some(confirms) = &mut ch.confirms {
-                self.conn.confirms_waiting -= confirms.fail(number, ch.held.sink(cx.out));
+                let count = confirms.fail(number, ch.held.sink(cx.out));
+                self.conn.confirms_waiting -= count;
+                ch.figures.refused.add(count as u64);
             }
         }
         if held {

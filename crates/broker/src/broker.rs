@@ -205,6 +205,7 @@ impl Broker {
         self.groups.session_closed(&mut self.core, session, now);
         self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
+        self.core.connections.closed(session);
     }
 
     /// The cluster's id: 22 characters.

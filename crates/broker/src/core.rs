@@ -9,6 +9,7 @@ use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Lsn, Owner, StateChange, Storage, StorageError, SyncPolicy};
 
 use crate::catalog::CatalogStore;
+use crate::connection::Connections;
 use crate::events::Events;
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
@@ -53,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) ledger: Ledger,
     /// Logins.
     pub(crate) users: Users,
+    /// Who is connected.
+    pub(crate) connections: Connections,
     /// The sequence of log and queue ids.
     pub(crate) log_ids: Ids,
     /// The sequence of producer ids.

@@ -34,6 +34,8 @@ pub enum Event {
     GetReady(CallId),
     /// The session holds this message for longer than its queue allows, in milliseconds: it should give it back.
     SettleLate(DeliveryKey, u64),
+    /// An operator wants the connection to go: its client is told this.
+    Close(String),
     /// The consumer's queue is gone: no more deliveries.
     ConsumerCancelled(ConsumerId),
 }

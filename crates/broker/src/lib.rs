@@ -8,6 +8,7 @@
 
 pub mod broker;
 mod catalog;
+pub mod connection;
 mod core;
 mod dead_letter;
 pub mod delay;

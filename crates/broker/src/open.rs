@@ -9,6 +9,7 @@ use model::{Formats, LogId, Name, Now, Offset, TopicId};
 use storage::{Batch, Disk, Owner, Recovered, StateChange, Storage, StorageError, SyncPolicy};
 
 use crate::catalog::CatalogStore;
+use crate::connection::Connections;
 use crate::core::Core;
 use crate::events::Events;
 use crate::group::{Coordinator, LedgerCodec};
@@ -98,6 +99,7 @@ fn core_of(
         topics: Topics::default(),
         ledger: Ledger::new(codec),
         users: Users::new(),
+        connections: Connections::default(),
         log_ids: Ids::recover(ids::LOGS, &of(state::IDS, ids::LOGS), least),
         producer_ids: Ids::recover(ids::PRODUCERS, &of(state::IDS, ids::PRODUCERS), 0),
         now,

@@ -11,6 +11,7 @@ mod errors;
 mod format;
 mod ledger;
 mod pending;
+mod presence;
 mod session;
 mod silence;
 mod wire;

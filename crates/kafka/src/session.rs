@@ -12,6 +12,7 @@ use crate::api::{self, Asker, Waiting};
 use crate::call::{Call, CallHead};
 use crate::config::Settings;
 use crate::pending::{Answer, Replies};
+use crate::presence::Presence;
 use crate::silence::Silence;
 
 /// A frame's length stands before it.
@@ -22,6 +23,7 @@ pub(crate) struct KafkaSession {
     asker: Asker,
     replies: Replies,
     silence: Silence,
+    presence: Presence,
     closing: bool,
 }
 
@@ -32,6 +34,7 @@ impl KafkaSession {
             asker: Asker::new(peer, settings),
             replies: Replies::default(),
             silence: Silence::default(),
+            presence: Presence::default(),
             closing: false,
         }
     }
@@ -81,7 +84,9 @@ impl KafkaSession {
             return;
         };
         self.asker.buffer = self.replies.buffer();
-        match (row.handle)(&mut self.asker, cx, &call) {
+        let done = (row.handle)(&mut self.asker, cx, &call);
+        self.presence.announce(&self.asker, call.client_id, cx);
+        match done {
             Ok(Answer::Close(why)) => self.close(why, cx),
             Ok(answer) => self.replies.push(call.to, answer),
             Err(error) => {
@@ -104,6 +109,10 @@ impl KafkaSession {
             | Event::Synced(call, _)
             | Event::Login(call, _)
             | Event::GetReady(call) => *call,
+            Event::Close(why) => {
+                let why = why.clone();
+                return self.close(&why, cx);
+            }
             // Queues and users are not this tongue's.
             Event::Deliver(..)
             | Event::ConsumerCancelled(_)
@@ -144,6 +153,7 @@ impl KafkaSession {
 
 impl Session for KafkaSession {
     fn handle(&mut self, input: Input<'_>, cx: &mut Cx<'_>) -> usize {
+        let queued_before = cx.out.queued_bytes();
         let consumed = match input {
             Input::Bytes(bytes) if self.closing => bytes.len(),
             Input::Bytes(bytes) => self.bytes(bytes, cx),
@@ -167,6 +177,7 @@ impl Session for KafkaSession {
             let progress = cx.broker.progress();
             self.replies.drain(progress, cx.broker.failure(), cx.out);
         }
+        self.presence.count(consumed, cx.out.queued_bytes().saturating_sub(queued_before));
         consumed
     }
 

@@ -1,5 +1,6 @@
 //! Class confirm.
 
+use broker::connection::ChannelMode;
 use model::ByteReader;
 
 use super::bit;
@@ -13,6 +14,7 @@ pub fn select(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         return Err(Refusal::precondition("cannot switch from tx to confirm mode"));
     }
     call.ch.confirms.get_or_insert_default();
+    call.ch.figures.set_mode(ChannelMode::Confirms);
     if !nowait {
         call.reply(|_| {});
     }

@@ -2,12 +2,13 @@
 //! are one batch, in all their queues or in none. What cannot be published at all is refused at once, as outside of a
 //! transaction.
 
+use broker::connection::{ChannelFigures, ChannelMode};
 use broker::queue::Settle;
 use broker::routing::PublishRequest;
 use broker::{Lsn, SyncPolicy};
 use model::ByteReader;
 
-use super::basic::{deliver, publish};
+use super::basic::{deliver, publish, settle};
 use crate::channel::assembly::Content;
 use crate::channel::tx::{Staged, Tx};
 use crate::config::UNFINISHED_MESSAGES_MAX;
@@ -21,6 +22,7 @@ pub fn select(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
         return Err(Refusal::precondition("cannot switch from confirm to tx mode"));
     }
     call.ch.tx.get_or_insert_default();
+    call.ch.figures.set_mode(ChannelMode::Transactions);
     call.reply(|_| {});
     Ok(())
 }
@@ -47,6 +49,7 @@ pub fn stage(call: &mut Call<'_, '_>, content: Content) -> Done {
     let copies = std::mem::take(&mut call.ch.copies);
     let size = bytes.len() as u64;
     tx.add(Staged { unit: bytes, copies, content });
+    call.ch.figures.uncommitted.add(1);
     call.conn.unfinished_bytes += size;
     let bytes_max = call.conn.config.message_bytes_max.saturating_mul(UNFINISHED_MESSAGES_MAX);
     if call.conn.unfinished_bytes > bytes_max {
@@ -61,6 +64,7 @@ pub fn commit(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
     let Some(tx) = &mut call.ch.tx else { return Err(not_transactional()) };
     let Tx { publishes, settles, bytes } = std::mem::take(tx);
     call.conn.unfinished_bytes = call.conn.unfinished_bytes.saturating_sub(bytes);
+    nothing_waits(&call.ch.figures);
     let lsn = match store(call, &publishes) {
         Ok(lsn) => lsn,
         Err(refusal) => {
@@ -71,6 +75,7 @@ pub fn commit(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
     };
     for (entry, how) in settles {
         call.conn.settles.add(entry.key, how);
+        settle::count(&call.ch.figures, how);
         // A consumer without prefetch gets its credit when messages are sent, not when they are acknowledged.
         if let Some(id) = entry.consumer
             && call.ch.consumers.get_mut(id).is_some_and(|consumer| consumer.prefetch > 0)
@@ -119,6 +124,7 @@ fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> 
     let mut lsn = Lsn::default();
     for (told, (staged, unit)) in published.iter().zip(&units) {
         lsn = lsn.max(told.lsn);
+        publish::count(&call.ch.figures, staged.content, told);
         if told.queues == 0 && staged.content.mandatory {
             let sink = call.ch.held.sink(call.cx.out);
             publish::put_return(sink, call.ch.number, call.conn.frame_bytes_max, unit);
@@ -135,9 +141,16 @@ pub fn rollback(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
     let Some(tx) = &mut call.ch.tx else { return Err(not_transactional()) };
     let Tx { settles, bytes, .. } = std::mem::take(tx);
     call.conn.unfinished_bytes = call.conn.unfinished_bytes.saturating_sub(bytes);
+    nothing_waits(&call.ch.figures);
     call.ch.unacked.restore(settles.into_iter().map(|(entry, _)| entry).collect());
     call.reply(|_| {});
     Ok(())
+}
+
+/// The transaction is over.
+fn nothing_waits(figures: &ChannelFigures) {
+    figures.uncommitted.set(0);
+    figures.uncommitted_settles.set(0);
 }
 
 /// Whether what becomes of a delivery waits for the commit.

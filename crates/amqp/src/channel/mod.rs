@@ -10,7 +10,9 @@ pub mod tx;
 pub mod unacked;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use broker::connection::ChannelFigures;
 use broker::queue::{ConsumerId, Delivery};
 use broker::{Outbox, Progress};
 use model::Name;
@@ -71,13 +73,15 @@ pub struct Channel {
     pub held: Held,
     /// Whether the session has it on its list of those that wait for progress.
     pub listed: bool,
+    /// What it counts.
+    pub figures: Arc<ChannelFigures>,
     next_tag: u64,
 }
 
 impl Channel {
     /// A channel just opened.
     #[must_use]
-    pub fn new(number: u16) -> Channel {
+    pub fn new(number: u16, figures: Arc<ChannelFigures>) -> Channel {
         Channel {
             number,
             life: Life::Open,
@@ -95,6 +99,7 @@ impl Channel {
             last_queue: None,
             held: Held::default(),
             listed: false,
+            figures,
             next_tag: 1,
         }
     }
@@ -128,6 +133,9 @@ impl Channel {
     pub fn progress(&mut self, progress: Progress, out: &mut Outbox) -> usize {
         self.held.release(progress, out);
         let (number, held) = (self.number, &mut self.held);
-        self.confirms.as_mut().map_or(0, |confirms| confirms.progress(progress, number, held.sink(out)))
+        let Some(confirms) = &mut self.confirms else { return 0 };
+        let count = confirms.progress(progress, number, held.sink(out));
+        self.figures.confirmed.add(count as u64);
+        count
     }
 }

@@ -20,6 +20,14 @@ pub(super) struct Consumer {
     pub(super) batch: Vec<Delivery>,
 }
 
+/// What operators want to know of a consumer.
+#[derive(Clone, Copy)]
+pub(super) struct ConsumerFacts {
+    pub(super) auto_settle: bool,
+    pub(super) exclusive: bool,
+    pub(super) active: bool,
+}
+
 /// All consumers of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
@@ -144,6 +152,18 @@ impl Consumers {
     pub(super) fn batches(&mut self) -> impl Iterator<Item = (SessionId, ConsumerId, Vec<Delivery>)> {
         let filled = self.list.iter_mut().filter(|consumer| !consumer.batch.is_empty());
         filled.map(|consumer| (consumer.session, consumer.id, std::mem::take(&mut consumer.batch)))
+    }
+
+    /// Of one of them: whether it settles, whether it is alone, whether it is served.
+    pub(super) fn facts_of(&self, id: ConsumerId) -> Option<ConsumerFacts> {
+        let consumer = self.list.iter().find(|consumer| consumer.id == id)?;
+        let active = !self.single || self.active == Some(id);
+        Some(ConsumerFacts { auto_settle: consumer.auto_settle, exclusive: self.exclusive, active })
+    }
+
+    /// All of them, those that are served first in front.
+    pub(super) fn ids(&self) -> Vec<ConsumerId> {
+        self.list.iter().map(|consumer| consumer.id).collect()
     }
 
     /// How many there are.

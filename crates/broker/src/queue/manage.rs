@@ -103,6 +103,7 @@ impl Queues {
     ) -> Result<Declared, BrokerError> {
         match self.find(session, &spec.tenant, &spec.name) {
             Ok(queue) => {
+                core.connections.past.queues_declared += 1;
                 let lsn = if queue.is_stored() { core.catalog.last_change() } else { Lsn::default() };
                 let declared = Declared { info: queue.describe(), created: false, lsn };
                 self.find_mut(session, &spec.tenant, &spec.name)?.used(core.now);
@@ -153,6 +154,8 @@ impl Queues {
             self.sessions.entry(session).or_default().insert(id);
         }
         self.insert(queue);
+        core.connections.past.queues_declared += 1;
+        core.connections.past.queues_created += 1;
         Ok(Declared { info, created: true, lsn })
     }
 
@@ -248,6 +251,7 @@ impl Queues {
             lsn = core.run(&Command::DeleteQueue((tenant.to_string(), name.to_string())))?;
         }
         let Some(mut queue) = self.by_id.remove(&id) else { return Ok(lsn) };
+        core.connections.past.queues_deleted += 1;
         if let Some(names) = self.names.get_mut(&*tenant) {
             names.remove(&*name);
         }
@@ -260,6 +264,7 @@ impl Queues {
         for (session, consumer) in queue.consumers.remove_all() {
             sessions.insert(session);
             self.consumers.remove(&consumer);
+            core.connections.consumer_closed(consumer);
             let its = |event: &Event| matches!(event, Event::Deliver(whose, _) if *whose == consumer);
             drop(core.events.take_where(session, its));
             core.events.push(session, Event::ConsumerCancelled(consumer));

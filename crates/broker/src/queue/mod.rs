@@ -6,6 +6,7 @@ mod consumers;
 pub(crate) mod cursor;
 #[cfg(test)]
 mod cursor_tests;
+mod listing;
 mod manage;
 #[allow(clippy::module_inception)]
 mod queue;

@@ -261,6 +261,7 @@ impl Queues {
 
     /// Ends a consumer; what lies in the event queue for it goes back.
     pub(super) fn cancel(&mut self, core: &mut Core, consumer: ConsumerId) {
+        core.connections.consumer_closed(consumer);
         let Some(id) = self.consumers.remove(&consumer) else { return };
         let Some(queue) = self.by_id.get_mut(&id) else { return };
         let Some(session) = queue.consumers.remove(consumer) else { return };

@@ -92,6 +92,7 @@ impl Core {
     pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
         let name = Name::new(user).ok().filter(|_| self.users.jobs.len() < WAITING_MAX);
         let Some(name) = name else {
+            self.connections.past.logins_refused += 1;
             self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
             return;
         };
@@ -158,6 +159,8 @@ impl Core {
         if is_right {
             self.users.remember(attempt, name);
         }
+        let past = &mut self.connections.past;
+        *if answer.is_ok() { &mut past.logins } else { &mut past.logins_refused } += 1;
         self.events.push(session, Event::Login(call, answer));
     }
 }

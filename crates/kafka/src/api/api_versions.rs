@@ -62,6 +62,10 @@ static SHOWN: LazyLock<Vec<ApiVersion>> = LazyLock::new(|| {
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: ApiVersionsRequest<'_> = call.read_body()?;
     let error = check(asker, cx, call.version(), &request);
+    if error.is_none() && call.version() >= 3 {
+        let (name, version) = (&request.client_software_name, &request.client_software_version);
+        asker.software = Some(Box::new((name.to_string(), version.to_string())));
+    }
     let api_keys = if error.is_none() { SHOWN.clone() } else { Vec::new() };
     let response = ApiVersionsResponse { error_code: error.0, api_keys, ..ApiVersionsResponse::default() };
     Ok(asker.reply(call.to, &response))

@@ -28,6 +28,8 @@ pub(crate) struct Asker {
     pub fetch_sessions: i32,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
+    /// The client's library and its version, if it said.
+    pub software: Option<Box<(String, String)>>,
 }
 
 impl Asker {
@@ -41,6 +43,7 @@ impl Asker {
             fetch_session: None,
             fetch_sessions: 0,
             scratch: Vec::new(),
+            software: None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::channel::consumers::Consumer;
 use crate::config::{CREDIT_FIRST, VHOST};
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
+use crate::presence;
 use crate::unit::TAG;
 use crate::wire::{short, table, text::put_short};
 
@@ -48,6 +49,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     if !nowait {
         call.reply(|out| put_short(out, &tag));
     }
+    presence::label(call, id, (&tag, prefetch, arguments));
     call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0, window: credit, mean_bytes: 0 });
     Ok(())
 }

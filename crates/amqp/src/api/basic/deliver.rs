@@ -51,6 +51,9 @@ fn deliver(call: &mut Call<'_, '_>, id: ConsumerId, delivery: &Delivery) {
         call.conn.give_back(std::slice::from_ref(delivery), call.cx.broker);
         return;
     };
+    let figures = &ch.figures;
+    if consumer.no_ack { &figures.delivered_settled } else { &figures.delivered }.add(1);
+    figures.redelivered.add(delivery.redelivered.into());
     if !consumer.no_ack {
         ch.unacked.push(Unsettled { tag, key: delivery.key, consumer: Some(id) });
     }

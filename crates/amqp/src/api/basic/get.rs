@@ -37,7 +37,10 @@ pub fn ask(call: &mut Call<'_, '_>, getting: Getting) -> Done {
     let got = call.cx.broker.get(call.conn.session(), *id, &call.conn.tenant, queue, *no_ack, TAG);
     match got.map_err(|error| Refusal::of(&error, "queue"))? {
         Got::Message(delivery, ready) => answer(call, &delivery, *no_ack, ready),
-        Got::Empty => call.say(GET_EMPTY, |out| out.push(0)),
+        Got::Empty => {
+            call.ch.figures.got_nothing.add(1);
+            call.say(GET_EMPTY, |out| out.push(0));
+        }
         Got::Pending => call.conn.getting = Some(getting),
     }
     Ok(())
@@ -46,6 +49,8 @@ pub fn ask(call: &mut Call<'_, '_>, getting: Getting) -> Done {
 fn answer(call: &mut Call<'_, '_>, delivery: &Delivery, no_ack: bool, ready: u64) {
     let tag = call.ch.next_tag();
     let ch = &mut *call.ch;
+    if no_ack { &ch.figures.got_settled } else { &ch.figures.got }.add(1);
+    ch.figures.redelivered.add(delivery.redelivered.into());
     if !no_ack {
         ch.unacked.push(Unsettled { tag, key: delivery.key, consumer: None });
     }

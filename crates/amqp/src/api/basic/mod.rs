@@ -23,8 +23,10 @@ pub fn qos(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     if global {
         call.ch.shared_prefetch = count;
+        call.ch.figures.shared_prefetch.set(count.into());
     } else {
         call.ch.prefetch = count;
+        call.ch.figures.prefetch.set(count.into());
     }
     call.reply(|_| {});
     deliver::unpark(call);

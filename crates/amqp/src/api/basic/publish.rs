@@ -1,6 +1,7 @@
 //! basic.publish: the method, the content header, the body frames; then one call to the core. The unit is put together
 //! in the channel's scratch memory while frames arrive: the body is copied once, nothing else is allocated.
 
+use broker::connection::ChannelFigures;
 use broker::routing::{PublishRequest, Published};
 use broker::{BrokerError, StorageError, SyncPolicy};
 use model::{ByteReader, Header};
@@ -268,6 +269,8 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
         Err(BrokerError::Storage(error)) => match &mut call.ch.confirms {
             Some(confirms) => {
                 let number = confirms.count();
+                call.ch.figures.confirming.add(1);
+                call.ch.figures.refused.add(1);
                 tracing::debug!(%error, "a publish is refused");
                 put_nack(call.ch.held.sink(call.cx.out), call.ch.number, number);
                 Ok(())
@@ -284,6 +287,7 @@ fn stored(call: &mut Call<'_, '_>, content: Content, published: Published, polic
         let before = call.cx.broker.progress().written;
         call.conn.unseen = Some(Unseen { lsn: published.lsn, policy, before });
     }
+    count(&call.ch.figures, content, &published);
     let sink = call.ch.held.sink(call.cx.out);
     if published.queues == 0
         && content.mandatory
@@ -293,14 +297,29 @@ fn stored(call: &mut Call<'_, '_>, content: Content, published: Published, polic
     }
     if let Some(confirms) = &mut call.ch.confirms {
         let number = confirms.count();
+        call.ch.figures.confirming.add(1);
         if published.refused > 0 {
+            call.ch.figures.refused.add(1);
             put_nack(sink, call.ch.number, number);
         } else if confirms.wait(number, published.lsn, policy, call.cx.broker.progress()) {
             call.conn.confirms_waiting += 1;
             call.conn.list(call.ch);
         } else {
+            call.ch.figures.confirmed.add(1);
             put_ack(sink, call.ch.number, number);
         }
+    }
+}
+
+/// Counts a publish that the core took.
+pub fn count(figures: &ChannelFigures, content: Content, published: &Published) {
+    figures.published.add(1);
+    if published.queues > 0 {
+        figures.routed.add(1);
+    } else if content.mandatory {
+        figures.returned.add(1);
+    } else {
+        figures.dropped.add(1);
     }
 }
 

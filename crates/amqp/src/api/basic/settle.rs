@@ -1,5 +1,6 @@
 //! What becomes of deliveries: ack, nack, reject, recover.
 
+use broker::connection::ChannelFigures;
 use broker::queue::Settle;
 use model::ByteReader;
 
@@ -34,9 +35,10 @@ fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Don
     if tx::waits(call, how) {
         return stage(call, tag, multiple, how);
     }
-    let (settles, consumers) = (&mut call.conn.settles, &mut call.ch.consumers);
+    let (settles, consumers, figures) = (&mut call.conn.settles, &mut call.ch.consumers, &call.ch.figures);
     let known = call.ch.unacked.take(tag, multiple, |entry| {
         settles.add(entry.key, how);
+        count(figures, how);
         // A consumer without prefetch gets its credit when messages are sent, not when they are acknowledged.
         if let Some(id) = entry.consumer
             && consumers.get_mut(id).is_some_and(|consumer| consumer.prefetch > 0)
@@ -53,10 +55,20 @@ fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Don
     Ok(())
 }
 
+/// Counts what has become of a delivery.
+pub fn count(figures: &ChannelFigures, how: Settle) {
+    match how {
+        Settle::Ack => figures.acked.add(1),
+        Settle::Requeue | Settle::Discard => figures.given_back.add(1),
+    }
+}
+
 /// In a transaction it waits for the commit.
 fn stage(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Done {
     let Some(tx) = &mut call.ch.tx else { return Ok(()) };
+    let before = tx.settles.len();
     if call.ch.unacked.take(tag, multiple, |entry| tx.settles.push((entry, how))) {
+        call.ch.figures.uncommitted_settles.add((tx.settles.len() - before) as u64);
         return Ok(());
     }
     Err(Refusal::precondition(format!("unknown delivery tag {tag}")))

@@ -1,0 +1,58 @@
+//! What a connection says of itself to the core, so that operators see it. There is no login in this tongue: a client
+//! is known by its first request.
+
+use std::sync::Arc;
+
+use broker::Cx;
+use broker::connection::{ConnectionFigures, ConnectionInfo};
+use model::{Header, HeaderValue, Name};
+
+use crate::api::Asker;
+
+/// Told once.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    figures: Option<Arc<ConnectionFigures>>,
+}
+
+impl Presence {
+    /// The client has made a request under this name.
+    pub fn announce(&mut self, asker: &Asker, client_id: &str, cx: &mut Cx<'_>) {
+        if self.figures.is_some() {
+            return;
+        }
+        let (product, version) = asker.software.as_ref().map_or(("", ""), |said| (&said.0, &said.1));
+        let said = [("client_id", client_id), ("product", product), ("version", version)];
+        let said = said.into_iter().filter(|(_, text)| !text.is_empty());
+        let property = |(name, text): (&str, &str)| Header { name: name.into(), value: HeaderValue::Text(text.into()) };
+        self.figures = Some(cx.broker.connection_opened(ConnectionInfo {
+            session: asker.peer.session,
+            tongue: "kafka",
+            protocol: "Kafka",
+            user: Name::fixed(""),
+            tenant: asker.settings.tenant.clone(),
+            peer: asker.peer.remote,
+            own: asker.peer.local,
+            encryption: None,
+            mechanism: String::new(),
+            properties: said.map(property).collect(),
+            timeout_seconds: u32::try_from(asker.settings.idle_max.as_secs()).unwrap_or(u32::MAX),
+            frame_bytes_max: asker.settings.request_bytes_max as u64,
+            channels_max: 0,
+            connected_at: cx.now.wall,
+        }));
+    }
+
+    /// So many bytes came and went.
+    pub fn count(&self, received: usize, sent: usize) {
+        let Some(figures) = &self.figures else { return };
+        if received > 0 {
+            figures.received.add(1);
+            figures.received_bytes.add(received as u64);
+        }
+        if sent > 0 {
+            figures.sent.add(1);
+            figures.sent_bytes.add(sent as u64);
+        }
+    }
+}
