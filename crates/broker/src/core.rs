@@ -8,6 +8,7 @@ use cluster::Command;
 use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Lsn, Owner, StateChange, Storage, StorageError, SyncPolicy};
 
+use crate::access::Grants;
 use crate::catalog::CatalogStore;
 use crate::connection::Connections;
 use crate::events::Events;
@@ -33,9 +34,6 @@ const CALM: Duration = Duration::from_millis(20);
 /// Scrubbing takes a step so often.
 pub(crate) const SCRUB_STEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The tenant of whoever is not assigned another.
-pub(crate) const DEFAULT_TENANT: &str = "/";
-
 /// The shared ground of all parts.
 pub(crate) struct Core {
     /// The journal and the logs. Commit through [`Core::commit`], so that watermarks follow.
@@ -56,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) users: Users,
     /// Who is connected.
     pub(crate) connections: Connections,
+    /// Who may do what.
+    pub(crate) grants: Grants,
     /// The sequence of log and queue ids.
     pub(crate) log_ids: Ids,
     /// The sequence of producer ids.

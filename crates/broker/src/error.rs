@@ -117,7 +117,7 @@ impl From<cluster::MetaError> for BrokerError {
         match why {
             cluster::MetaError::Exists { kind, name } => BrokerError::Exists { kind, name },
             cluster::MetaError::Missing { kind, name } => BrokerError::Missing { kind, name },
-            cluster::MetaError::LogReused(_) => BrokerError::Invalid(why.to_string()),
+            cluster::MetaError::LogReused(_) | cluster::MetaError::Needed(_) => BrokerError::Invalid(why.to_string()),
         }
     }
 }

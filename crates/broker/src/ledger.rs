@@ -10,7 +10,8 @@ use model::{LogId, Message, Name, Offset, Stamp};
 use storage::{Append, Batch, Lsn, Read, ReadRequest, StorageError, SyncPolicy, Target};
 
 use crate::BrokerError;
-use crate::core::{Core, DEFAULT_TENANT};
+use crate::access::DEFAULT_TENANT;
+use crate::core::Core;
 use crate::group::{LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerCodec, LedgerEntry};
 
 /// Messages of one append when entries are written again.

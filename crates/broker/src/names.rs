@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::LogId;
 use storage::Recovered;
 
+use crate::access::DEFAULT_TENANT;
 use crate::catalog::CatalogStore;
-use crate::core::DEFAULT_TENANT;
 use crate::{BrokerError, state};
 
 /// The names of all logs that the catalog knows: `topic/partition`, or `queue 'name'`. Names are as their users gave

@@ -60,6 +60,7 @@ pub(crate) fn open(
     };
     broker.queues.delays = delays;
     broker.core.found()?;
+    broker.core.recover_access()?;
     broker.queues.recover(&mut broker.core, cursors, &positions);
     let groups = &mut broker.groups;
     broker.core.read_ledger(&mut |entry| groups.recover(entry))?;
@@ -100,6 +101,7 @@ fn core_of(
         ledger: Ledger::new(codec),
         users: Users::new(),
         connections: Connections::default(),
+        grants: Default::default(),
         log_ids: Ids::recover(ids::LOGS, &of(state::IDS, ids::LOGS), least),
         producer_ids: Ids::recover(ids::PRODUCERS, &of(state::IDS, ids::PRODUCERS), 0),
         now,
@@ -201,7 +203,7 @@ impl Core {
         }
         let TopicId(random) = crate::topic::random_id()?;
         self.run(&Command::Found { cluster_id: url_base64(random) })?;
-        let user = crate::user::default_user()?;
+        let user = crate::user::default_user()?; // who gets everything in the default tenant, as all who are there now
         self.run(&Command::PutUser(user))?;
         Ok(())
     }

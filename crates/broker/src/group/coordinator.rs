@@ -10,7 +10,8 @@ use storage::StorageError;
 use super::desk::{Answer, Call, Reply};
 use super::groups::Groups;
 use super::{GroupError, GroupOptions, JoinRequest, LedgerEntry, MemberRef, OffsetCommit};
-use crate::core::{Core, DEFAULT_TENANT};
+use crate::access::DEFAULT_TENANT;
+use crate::core::Core;
 use crate::{BrokerError, CallId, Event, Lsn, SessionId, ids};
 
 /// All groups of this shard.

@@ -235,6 +235,19 @@ impl Queues {
         }
     }
 
+    /// A tenant goes: its queues, exchanges, bindings and mailboxes with it. Its topics go right after this.
+    pub(crate) fn remove_all_of(&mut self, core: &mut Core, tenant: &str) -> Result<(), BrokerError> {
+        let mut gone = self.names.get(tenant).into_iter().flat_map(HashMap::values).copied().collect::<Vec<_>>();
+        gone.sort_unstable(); // the same order on every run
+        for id in gone {
+            self.remove(core, id)?;
+        }
+        self.names.remove(tenant);
+        self.remove_exchanges_of(core, tenant)?;
+        self.mailboxes.tenant_gone(tenant);
+        Ok(())
+    }
+
     /// Removes a queue where nobody waits for an answer.
     pub(super) fn remove_or_log(&mut self, core: &mut Core, id: u64) {
         if let Err(error) = self.remove(core, id) {

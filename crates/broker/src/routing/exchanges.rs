@@ -110,6 +110,11 @@ impl Exchanges {
         Some(id)
     }
 
+    /// A tenant is gone, and its exchanges are.
+    pub(super) fn forget_tenant(&mut self, tenant: &str) {
+        self.names.remove(tenant);
+    }
+
     /// Removes all bindings to a destination; answers the exchanges whose last binding that was and that go with it.
     pub(super) fn unbind_all(&mut self, tenant: &str, dest: Dest) -> Vec<Name> {
         let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);

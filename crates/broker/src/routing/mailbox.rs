@@ -61,6 +61,11 @@ impl Mailboxes {
         }
     }
 
+    /// Closes those of a tenant.
+    pub(crate) fn tenant_gone(&mut self, tenant: &str) {
+        self.names.remove(tenant);
+    }
+
     fn retain(&mut self, keep: impl Fn(&(MailboxId, SessionId)) -> bool) {
         self.names.retain(|_, names| {
             names.retain(|_, mailbox| keep(mailbox));

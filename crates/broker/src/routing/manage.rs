@@ -65,6 +65,17 @@ impl Queues {
         Ok(lsn)
     }
 
+    /// Removes all exchanges of a tenant with their bindings.
+    pub(crate) fn remove_exchanges_of(&mut self, core: &mut Core, tenant: &str) -> Result<(), BrokerError> {
+        let mut names: Vec<String> = self.exchanges.made(tenant).map(|one| one.spec.name.to_string()).collect();
+        names.sort_unstable(); // the same order on every run
+        for name in names {
+            self.remove_exchange(core, tenant, &name)?;
+        }
+        self.exchanges.forget_tenant(tenant);
+        Ok(())
+    }
+
     /// A queue is gone, from the catalog too: its bindings go, and the exchanges whose last ones these were.
     pub(crate) fn unbind_queue(&mut self, core: &mut Core, tenant: &str, queue: u64) -> Result<Lsn, BrokerError> {
         let mut lsn = Lsn::default();

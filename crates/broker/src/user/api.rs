@@ -2,6 +2,7 @@
 
 use model::Name;
 
+use super::{User, UserLimits};
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
 impl Broker {
@@ -16,7 +17,45 @@ impl Broker {
         self.core.put_user(session, call, name, password, tags);
     }
 
-    /// Removes a user. The answer is held back until synced up to the [`Lsn`].
+    /// Makes a user or replaces one with credentials that are known already: for imports. The answer is held back until
+    /// synced up to the [`Lsn`].
+    ///
+    /// # Errors
+    /// [`BrokerError::Name`], [`BrokerError::Storage`].
+    pub fn store_user(&mut self, user: &User) -> Result<Lsn, BrokerError> {
+        self.core.store_user(user.clone())
+    }
+
+    /// Changes a user's tags.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::Storage`].
+    pub fn set_user_tags(&mut self, name: &str, tags: &[String]) -> Result<Lsn, BrokerError> {
+        self.change_user(name, |user| user.tags = tags.to_vec())
+    }
+
+    /// Changes how much of anything a user may have. It holds for what comes: nothing is closed for it.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`], [`BrokerError::Storage`].
+    pub fn set_user_limits(&mut self, name: &str, limits: UserLimits) -> Result<Lsn, BrokerError> {
+        self.change_user(name, |user| user.limits = limits)
+    }
+
+    fn change_user(&mut self, name: &str, change: impl FnOnce(&mut User)) -> Result<Lsn, BrokerError> {
+        let missing = || BrokerError::Missing { kind: "user", name: name.to_owned() };
+        let mut user = self.user(name).cloned().ok_or_else(missing)?;
+        change(&mut user);
+        self.core.store_user(user)
+    }
+
+    /// A user, with what proves who they are: never for somebody else's eyes than an administrator's.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Option<&User> {
+        self.core.catalog.get().users.get(name)
+    }
+
+    /// Removes a user and all permissions of theirs. The answer is held back until synced up to the [`Lsn`].
     ///
     /// # Errors
     /// [`BrokerError::Missing`], [`BrokerError::Storage`].

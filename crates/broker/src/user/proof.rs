@@ -88,7 +88,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 pub(crate) fn default_user() -> Result<User, BrokerError> {
     // Its password is known to everybody: a costly hash would hide nothing and slow the first login down.
     let credentials = vec![salted_sha256(DEFAULT_USER.as_bytes(), random()?)];
-    Ok(User { name: DEFAULT_USER.to_owned(), credentials, tags: vec![ADMINISTRATOR.to_owned()] })
+    Ok(User { name: DEFAULT_USER.to_owned(), credentials, tags: vec![ADMINISTRATOR.to_owned()], ..User::default() })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use model::Name;
 
+pub use cluster::meta::{Credential, User, UserLimits};
+
 /// Who a session acts for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {

@@ -122,7 +122,15 @@ impl Core {
 
     /// See [`crate::Broker::delete_user`].
     pub(crate) fn delete_user(&mut self, name: &str) -> Result<Lsn, BrokerError> {
-        let lsn = self.run(&Command::DeleteUser(name.to_owned()))?;
+        let lsn = self.change_access(&Command::DeleteUser(name.to_owned()))?;
+        self.users.changed();
+        Ok(lsn)
+    }
+
+    /// See [`crate::Broker::store_user`].
+    pub(crate) fn store_user(&mut self, user: User) -> Result<Lsn, BrokerError> {
+        Name::new(&user.name)?;
+        let lsn = self.change_access(&Command::PutUser(user))?;
         self.users.changed();
         Ok(lsn)
     }
@@ -134,10 +142,10 @@ impl Core {
             Outcome::Checked { is_right, attempt } => self.logged_in(session, call, &name, is_right, attempt),
             Outcome::Hashed { credential, tags } => {
                 let stored = credential.and_then(|credential| {
-                    let user = User { name: name.to_string(), credentials: vec![credential], tags };
-                    self.run(&Command::PutUser(user))
+                    let limits = self.catalog.get().users.get(name.as_str()).map(|user| user.limits);
+                    let limits = limits.unwrap_or_default();
+                    self.store_user(User { name: name.to_string(), credentials: vec![credential], tags, limits })
                 });
-                self.users.changed();
                 self.events.push(session, Event::UserStored(call, stored));
             }
         }

@@ -1,16 +1,20 @@
 //! The catalog's nouns and commands. Stored as JSON (see FORMAT.md): one snapshot and the commands since.
 
 mod exchange;
+mod permission;
 mod queue;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod topic;
 mod user;
 
 pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
+pub use permission::{Permission, TopicPermission, TopicPermissionKey};
 pub use queue::{DeadLetterTo, Overflow, Queue, QueueKind, QueueOptions, QueueSource};
+pub use tenant::{DEFAULT_TENANT, Tenant, TenantLimits};
 pub use topic::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
-pub use user::{Credential, User};
+pub use user::{Credential, User, UserLimits};
 
 use std::collections::BTreeMap;
 
@@ -44,6 +48,15 @@ pub struct Catalog {
     pub bindings: Vec<Binding>,
     /// Users by name.
     pub users: BTreeMap<String, User>,
+    /// Tenants by name. A catalog older than tenants has none, see [`Catalog::tenant`].
+    #[serde(default)]
+    pub tenants: BTreeMap<String, Tenant>,
+    /// Permissions by (user, tenant).
+    #[serde(default, with = "pairs")]
+    pub permissions: BTreeMap<Key, Permission>,
+    /// Topic permissions by (user, tenant), one for each exchange.
+    #[serde(default, with = "pairs")]
+    pub topic_permissions: BTreeMap<Key, Vec<TopicPermission>>,
 }
 
 /// A change of the catalog.
@@ -77,8 +90,20 @@ pub enum Command {
     Unbind(Binding),
     /// Makes or replaces a user.
     PutUser(User),
-    /// Removes a user.
+    /// Removes a user and its permissions.
     DeleteUser(String),
+    /// Makes or replaces a tenant.
+    PutTenant(Tenant),
+    /// Removes a tenant and all that is its own.
+    DeleteTenant(String),
+    /// Makes or replaces what a user may do in a tenant.
+    PutPermission(Permission),
+    /// Takes a user's permission, named by (user, tenant), away.
+    DeletePermission(Key),
+    /// Makes or replaces with which keys a user may use an exchange.
+    PutTopicPermission(TopicPermission),
+    /// Takes topic permissions away; what is not there is no error.
+    DeleteTopicPermission(TopicPermissionKey),
 }
 
 /// Why a command does not apply.
@@ -103,6 +128,9 @@ pub enum MetaError {
     /// A log id that was given before.
     #[error("log {0} was given before")]
     LogReused(u64),
+    /// What cannot be done without.
+    #[error("{0} is needed and cannot be removed")]
+    Needed(&'static str),
 }
 
 /// Maps with pair keys as lists, since JSON's keys are strings: every value knows its own key.
@@ -138,8 +166,14 @@ impl Catalog {
             Command::CreateExchange(exchange) => self.check_create_exchange(exchange),
             Command::DeleteExchange(key) => self.check_exchange(key),
             Command::Bind(binding) => self.check_bind(binding),
-            Command::Unbind(_) | Command::PutUser(_) => Ok(()),
+            Command::Unbind(_) | Command::PutUser(_) | Command::PutTenant(_) | Command::DeleteTopicPermission(_) => {
+                Ok(())
+            }
             Command::DeleteUser(name) => self.check_user(name),
+            Command::DeleteTenant(name) => self.check_delete_tenant(name),
+            Command::PutPermission(permission) => self.check_put_permission(permission),
+            Command::DeletePermission(key) => self.check_delete_permission(key),
+            Command::PutTopicPermission(permission) => self.check_put_topic_permission(permission),
         }
     }
 
@@ -163,6 +197,12 @@ impl Catalog {
             Command::Unbind(binding) => self.unbind(binding),
             Command::PutUser(user) => self.put_user(user),
             Command::DeleteUser(name) => self.delete_user(name),
+            Command::PutTenant(tenant) => self.put_tenant(tenant),
+            Command::DeleteTenant(name) => self.delete_tenant(name),
+            Command::PutPermission(permission) => self.put_permission(permission),
+            Command::DeletePermission(key) => self.delete_permission(key),
+            Command::PutTopicPermission(permission) => self.put_topic_permission(permission),
+            Command::DeleteTopicPermission(key) => self.delete_topic_permission(key),
         }
         Ok(())
     }

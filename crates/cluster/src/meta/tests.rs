@@ -78,6 +78,7 @@ fn user(name: &str) -> Command {
         name: name.into(),
         credentials: vec![Credential::SaltedSha256("00".into())],
         tags: vec!["administrator".into()],
+        ..User::default()
     })
 }
 

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Catalog, MetaError, missing};
+use super::{Catalog, MetaError, is_default, missing};
 
 /// A user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The name to log in with.
     pub name: String,
@@ -13,10 +13,25 @@ pub struct User {
     pub credentials: Vec<Credential>,
     /// What the user may do beyond using messages, such as `administrator`.
     pub tags: Vec<String>,
+    /// How much of anything.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: UserLimits,
+}
+
+/// How much of anything a user may have; without a number there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct UserLimits {
+    /// Connections open at once.
+    #[serde(skip_serializing_if = "is_default")]
+    pub connections_max: Option<u64>,
+    /// Channels open at once, on all connections.
+    #[serde(skip_serializing_if = "is_default")]
+    pub channels_max: Option<u64>,
 }
 
 /// One way to prove who one is. Never the password itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credential {
     /// An argon2id hash in PHC form.
@@ -36,5 +51,7 @@ impl Catalog {
 
     pub(super) fn delete_user(&mut self, name: &str) {
         self.users.remove(name);
+        self.permissions.retain(|key, _| key.0 != name);
+        self.topic_permissions.retain(|key, _| key.0 != name);
     }
 }

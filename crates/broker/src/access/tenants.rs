@@ -1,0 +1,58 @@
+//! Changes of access in the catalog, and the end of a tenant with all that it has.
+
+use cluster::meta::{DEFAULT_TENANT, Permission, Tenant};
+use cluster::{Command, MetaError};
+use model::Now;
+
+use crate::core::Core;
+use crate::{Broker, BrokerError, Lsn};
+
+impl Core {
+    /// Runs a command that says who may do what: it holds at once.
+    pub(crate) fn change_access(&mut self, command: &Command) -> Result<Lsn, BrokerError> {
+        let lsn = self.run(command)?;
+        self.grants.read(self.catalog.get());
+        Ok(lsn)
+    }
+
+    /// At the start. A catalog that does not name its default tenant is new, or older than permissions: then everybody
+    /// could use everything, and goes on to.
+    pub(crate) fn recover_access(&mut self) -> Result<(), BrokerError> {
+        if !self.catalog.get().tenants.contains_key(DEFAULT_TENANT) {
+            let users: Vec<String> = self.catalog.get().users.keys().cloned().collect();
+            for user in users {
+                self.run(&Command::PutPermission(all_of(&user)))?;
+            }
+            // The last: should we stop before it, this is done again.
+            self.run(&Command::PutTenant(Tenant { name: DEFAULT_TENANT.to_owned(), ..Tenant::default() }))?;
+        }
+        self.grants.read(self.catalog.get());
+        Ok(())
+    }
+}
+
+/// Everything in the default tenant.
+fn all_of(user: &str) -> Permission {
+    let all = || ".*".to_owned();
+    let (user, tenant) = (user.to_owned(), DEFAULT_TENANT.to_owned());
+    Permission { user, tenant, configure: all(), write: all(), read: all() }
+}
+
+impl Broker {
+    /// Removes what a tenant has, one by one, then the tenant: should we stop in between, it is there with less, and
+    /// nobody was told that it is gone.
+    pub(super) fn remove_tenant(&mut self, name: &str, now: Now) -> Result<Lsn, BrokerError> {
+        if name == DEFAULT_TENANT {
+            return Err(MetaError::Needed("tenant '/'").into());
+        }
+        if !self.has_tenant(name) {
+            return Err(BrokerError::Missing { kind: "tenant", name: name.to_owned() });
+        }
+        self.queues.remove_all_of(&mut self.core, name)?;
+        let topics: Vec<String> = self.core.topics.of_tenant(name).map(|topic| topic.name.to_string()).collect();
+        for topic in topics {
+            self.delete_topic(name, &topic, now)?;
+        }
+        self.core.change_access(&Command::DeleteTenant(name.to_owned()))
+    }
+}
