@@ -26,6 +26,7 @@ mod ledger_tests;
 pub mod names;
 mod open;
 pub mod partition;
+pub mod policy;
 pub mod queue;
 pub mod routing;
 #[cfg(test)]

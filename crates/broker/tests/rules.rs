@@ -227,7 +227,8 @@ fn bytes_are_counted_through_settling_and_restarts() {
 #[test]
 fn a_full_queue_refuses_if_it_is_told_to_while_others_take_the_message() {
     for (overflow, letters) in [(Overflow::Reject, 0), (Overflow::RejectToDeadLetters, 1)] {
-        let options = QueueOptions { length_max: Some(1), overflow, dead_letters: dead(), ..Default::default() };
+        let options =
+            QueueOptions { length_max: Some(1), overflow: Some(overflow), dead_letters: dead(), ..Default::default() };
         let mut rig = rig(options);
         assert_eq!((put(&mut rig, "a"), put(&mut rig, "b")), (0, 1));
         assert_eq!((rig.depth("q"), rig.depth("dead")), ((1, 0), (letters, 0)));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use broker::queue::{DeadLetterTo, Overflow, QueueKind, QueueOptions};
+use broker::queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
 use model::{Header, HeaderValue, Name};
 use serde_json::Value;
 
@@ -57,9 +57,6 @@ const TAKEN: [(&str, u8); 22] = [
 
 /// The longest time that RabbitMQ takes, in milliseconds: ten years.
 const TIME_MS_MAX: i64 = 315_360_000_000;
-
-/// Deliveries of a message of a quorum queue beside its first, unless the queue says otherwise.
-const DELIVERY_LIMIT: u32 = 20;
 
 /// One argument of one queue.
 struct Argument<'a> {
@@ -189,9 +186,6 @@ pub fn queue_arguments(headers: &[Header], queue: &str) -> Result<QueueArguments
     if let Some(kind) = all().find(|argument| argument.name == "x-queue-type") {
         asked.options.kind = kind.kind()?;
     }
-    if asked.options.kind == QueueKind::Safe {
-        asked.options.delivery_limit = Some(DELIVERY_LIMIT);
-    }
     let mut letters = Letters::default();
     for argument in all() {
         is_taken(&argument, asked.options.kind)?;
@@ -261,7 +255,7 @@ fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Lette
         "x-expires" => options.expires_ms = Some(argument.time(true)?),
         "x-max-length" => options.length_max = Some(argument.not_negative()?),
         "x-max-length-bytes" => options.bytes_max = Some(argument.not_negative()?),
-        "x-overflow" => options.overflow = argument.overflow()?,
+        "x-overflow" => options.overflow = Some(argument.overflow()?),
         "x-dead-letter-exchange" => letters.exchange = Some(argument.exchange()?.to_owned()),
         "x-dead-letter-routing-key" => letters.key = Some(argument.text()?.to_owned()),
         "x-dead-letter-strategy" => {
@@ -281,7 +275,9 @@ fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Lette
         "x-queue-version" => drop(argument.not_negative()?),
         // RabbitMQ checks nothing here; what is no time is ignored.
         "x-consumer-timeout" => options.settle_ms_max = argument.positive().ok(),
-        "x-delivery-limit" => options.delivery_limit = u32::try_from(argument.int()?).ok(),
+        "x-delivery-limit" => {
+            options.delivery_limit = Some(u32::try_from(argument.int()?).unwrap_or(NO_DELIVERY_LIMIT));
+        }
         // There is one node: its group has one member, and that one leads.
         "x-quorum-initial-group-size" | "x-initial-cluster-size" => drop(argument.positive()?),
         "x-queue-leader-locator" => match argument.text()? {
@@ -375,9 +371,9 @@ mod tests {
     #[test]
     fn arguments_mean_what_they_say() {
         let quorum = asked(&[("x-queue-type", text("quorum"))]).unwrap().options;
-        assert_eq!((quorum.kind, quorum.delivery_limit), (QueueKind::Safe, Some(20)));
+        assert_eq!((quorum.kind, quorum.delivery_limit), (QueueKind::Safe, None));
         let without = asked(&[("x-queue-type", text("quorum")), ("x-delivery-limit", HeaderValue::Int(-1))]);
-        assert_eq!(without.unwrap().options.delivery_limit, None);
+        assert_eq!(without.unwrap().options.delivery_limit, Some(NO_DELIVERY_LIMIT));
         let letters = asked(&[("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("k"))]);
         let to = DeadLetterTo { exchange: String::new(), key: Some("k".into()), at_least_once: false };
         assert_eq!(letters.unwrap().options.dead_letters, Some(to));

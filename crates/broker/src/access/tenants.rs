@@ -53,6 +53,8 @@ impl Broker {
         for topic in topics {
             self.delete_topic(name, &topic, now)?;
         }
-        self.core.change_access(&Command::DeleteTenant(name.to_owned()))
+        let lsn = self.core.change_access(&Command::DeleteTenant(name.to_owned()))?;
+        self.queues.policies.remove_tenant(name);
+        Ok(lsn)
     }
 }

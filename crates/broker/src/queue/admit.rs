@@ -61,7 +61,7 @@ impl Queue {
     /// It was too full for a message: it may want that among its dead letters.
     pub(crate) fn refused(&mut self, request: &PublishRequest<'_>) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
-        if rules.options.overflow != Overflow::RejectToDeadLetters || rules.options.dead_letters.is_none() {
+        if rules.options.overflow != Some(Overflow::RejectToDeadLetters) || rules.options.dead_letters.is_none() {
             return;
         }
         let unit = (request.format.tag(), bytes::Bytes::copy_from_slice(request.unit));

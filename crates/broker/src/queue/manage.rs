@@ -31,6 +31,7 @@ impl Queues {
         positions: &BTreeMap<u64, u64>,
     ) {
         let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<BTreeMap<_, _>>();
+        self.recover_policies(core);
         let known = core.catalog.get().queues.values().cloned().collect::<Vec<_>>();
         for queue in known {
             let mut cursors = Vec::new();
@@ -90,7 +91,9 @@ impl Queues {
         if queue.rules.is_some() {
             mark(&mut queue, &mut self.marked); // sets its timers
         }
+        let id = queue.id;
         self.insert(queue);
+        self.govern_queue(core, id);
         Ok(())
     }
 
@@ -149,13 +152,14 @@ impl Queues {
         if queue.rules.is_some() {
             mark(&mut queue, &mut self.marked); // sets its timers
         }
-        let info = queue.describe();
         if owner.is_some() {
             self.sessions.entry(session).or_default().insert(id);
         }
         self.insert(queue);
         core.connections.past.queues_declared += 1;
         core.connections.past.queues_created += 1;
+        self.govern_queue(core, id);
+        let info = self.find(session, &spec.tenant, &spec.name)?.describe();
         Ok(Declared { info, created: true, lsn })
     }
 

@@ -126,6 +126,7 @@ impl Queue {
             topic: self.info.topic.clone(),
             arguments: self.info.arguments.clone(),
             kind: self.kind(),
+            ruling: self.ruling(),
             ready: self.ready(),
             unsettled: self.tracks.iter().map(|track| track.cursor.unsettled()).sum(),
             consumers: u32::try_from(self.consumers.count()).unwrap_or(u32::MAX),
@@ -360,7 +361,7 @@ impl Queue {
 
     /// A message that `session` holds is ready again, unless that was once too often.
     fn give_back(&mut self, session: SessionId, log: LogId, offset: u64) -> bool {
-        let limit = self.rules.as_ref().and_then(|rules| rules.options.delivery_limit);
+        let limit = self.rules.as_ref().and_then(|rules| rules.delivery_limit());
         let Some(track) = self.track(log) else { return false };
         let made = track.cursor.attempts_of(session, offset).unwrap_or(0);
         if limit.is_some_and(|limit| made > limit) {

@@ -12,6 +12,7 @@ use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
 use crate::delay::Delays;
 use crate::id_map::IdMap;
+use crate::policy::Policies;
 use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
 use crate::timer::Timers;
 use crate::{BrokerError, CallId, Event, SessionId, state};
@@ -40,10 +41,11 @@ pub(crate) struct Queues {
     /// Messages that are published later.
     pub(crate) delays: Delays,
     /// Queues that must be looked at at a moment.
-    timers: Timers<u64>,
+    pub(super) timers: Timers<u64>,
     /// Bytes read ahead.
     pub(super) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
+    pub(crate) policies: Policies,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) feeds: Feeds,
     /// Counts messages for topics that came without a key, for partitions in turn.

@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use model::{LogId, Marks, Mono, Now, Wall};
 
-use super::{Overflow, QueueKind, QueueOptions};
+use super::ruled::Ruled;
+use super::{NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
 use crate::dead_letter::Dead;
+
+/// Deliveries of a message of a safe queue beside its first, unless the queue says otherwise.
+const DELIVERY_LIMIT: u32 = 20;
 
 /// Messages that die at once.
 const DYING_MAX: usize = 512;
@@ -17,6 +21,8 @@ const DYING_MAX: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) options: QueueOptions,
+    /// Of a queue that a policy rules.
+    pub(super) ruled: Option<Box<Ruled>>,
     /// It holds messages with lives of their own, or such as a restart ends: they must be looked at.
     pub(super) mixed: bool,
     /// Taken out to die; their dead letters are not written yet.
@@ -82,7 +88,13 @@ impl Rules {
 
     /// Whether a full queue refuses what is new.
     pub(super) fn refuses(&self) -> bool {
-        self.options.overflow != Overflow::DropHead
+        self.options.overflow.is_some_and(|overflow| overflow != Overflow::DropHead)
+    }
+
+    /// A message given back more often than this dies.
+    pub(super) fn delivery_limit(&self) -> Option<u32> {
+        let kinds = (self.options.kind == QueueKind::Safe).then_some(DELIVERY_LIMIT);
+        self.options.delivery_limit.or(kinds).filter(|limit| *limit != NO_DELIVERY_LIMIT)
     }
 
     /// Whether a restart ends messages that do not ask to survive.

@@ -8,7 +8,7 @@ use storage::Lsn;
 
 use crate::SessionId;
 
-pub use cluster::meta::{DeadLetterTo, Overflow, QueueKind, QueueOptions};
+pub use cluster::meta::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
 
 /// Names a consumer of a queue: given by the broker, unique while the process lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,6 +52,8 @@ pub struct QueueInfo {
     pub arguments: BTreeMap<String, serde_json::Value>,
     /// What it promises.
     pub kind: QueueKind,
+    /// The policies that rule it.
+    pub ruling: crate::policy::Ruling,
     /// Messages that wait for a consumer.
     pub ready: u64,
     /// Messages delivered and not settled.

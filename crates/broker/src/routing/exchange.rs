@@ -16,6 +16,8 @@ pub(crate) type Arguments = BTreeMap<String, serde_json::Value>;
 pub(crate) struct Exchange {
     /// As it was declared.
     pub(crate) spec: ExchangeSpec,
+    /// Where what no binding takes goes: declared, or else a policy's word.
+    pub(crate) alternate: Option<Name>,
     /// All bindings by destination and key.
     bindings: BTreeMap<(Dest, Name), Vec<Arguments>>,
     table: Table,
@@ -24,7 +26,8 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(super) fn new(spec: ExchangeSpec) -> Exchange {
         let table = Table::new(spec.kind);
-        Exchange { spec, bindings: BTreeMap::new(), table }
+        let alternate = spec.alternate.clone();
+        Exchange { spec, alternate, bindings: BTreeMap::new(), table }
     }
 
     /// Calls `visit` with each destination of a message with `key`, once.

@@ -33,18 +33,23 @@ impl Exchanges {
         self.builtin(name).is_some()
     }
 
+    /// The names of the exchanges that every tenant always has.
+    pub(crate) fn builtin_names(&self) -> Vec<Name> {
+        self.builtin.iter().map(|spec| spec.name.clone()).collect()
+    }
+
     /// An exchange that every tenant always has.
     pub(super) fn builtin(&self, name: &str) -> Option<&ExchangeSpec> {
         self.builtin.iter().find(|spec| spec.name.as_str() == name)
     }
 
     /// The id of an exchange that was declared, or is built in and has been bound to.
-    pub(super) fn id_of(&self, tenant: &str, name: &str) -> Option<u64> {
+    pub(crate) fn id_of(&self, tenant: &str, name: &str) -> Option<u64> {
         self.names.get(tenant)?.get(name).copied()
     }
 
     /// As [`Exchanges::id_of`]; a built-in one is made for the tenant when first asked for.
-    pub(super) fn id_made(&mut self, tenant: &str, name: &str) -> Option<u64> {
+    pub(crate) fn id_made(&mut self, tenant: &str, name: &str) -> Option<u64> {
         if self.id_of(tenant, name).is_none() {
             let spec = self.spec(tenant, name)?;
             self.insert(spec);
@@ -58,7 +63,7 @@ impl Exchanges {
     }
 
     /// One to change.
-    pub(super) fn of_id(&mut self, id: u64) -> Option<&mut Exchange> {
+    pub(crate) fn of_id(&mut self, id: u64) -> Option<&mut Exchange> {
         self.by_id.get_mut(&id)
     }
 
@@ -86,7 +91,7 @@ impl Exchanges {
     }
 
     /// The exchanges of a tenant that have been made.
-    pub(super) fn made(&self, tenant: &str) -> impl Iterator<Item = &Exchange> {
+    pub(crate) fn made(&self, tenant: &str) -> impl Iterator<Item = &Exchange> {
         let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);
         ids.filter_map(|id| self.by_id.get(id))
     }
@@ -163,7 +168,7 @@ impl Exchanges {
                 exchange.find(key, &mut headers, &mut visit);
             }
             if !found
-                && let Some(alternate) = &exchange.spec.alternate
+                && let Some(alternate) = &exchange.alternate
                 && let Some(id) = self.names.get(tenant).and_then(|names| names.get(alternate))
                 && !way.contains(id)
             {

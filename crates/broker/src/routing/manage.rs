@@ -28,6 +28,7 @@ impl Queues {
         let spec = ExchangeSpec { number, ..spec.clone() };
         let lsn = if spec.durable { core.run(&Command::CreateExchange(stored(&spec)))? } else { Lsn::default() };
         self.exchanges.insert(spec.clone());
+        self.govern_exchange(&spec.tenant, &spec.name);
         Ok((spec, lsn))
     }
 

@@ -22,6 +22,10 @@ impl Queues {
                 Err(error) => tracing::error!(exchange = exchange.name, %error, "an exchange cannot be opened"),
             }
         }
+        let ruled = catalog.policies(false).keys().chain(catalog.policies(true).keys()).map(|(tenant, _)| tenant);
+        for tenant in ruled.collect::<std::collections::BTreeSet<_>>() {
+            self.govern_exchanges(tenant);
+        }
         for binding in catalog.bindings.iter().filter(|binding| !binding.is_fed()) {
             let dest = self.dest_of(binding);
             let source = self.exchanges.id_made(&binding.tenant, &binding.exchange);

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod permission;
+mod policy;
 mod queue;
 mod tenant;
 #[cfg(test)]
@@ -11,7 +12,8 @@ mod user;
 
 pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
 pub use permission::{Permission, TopicPermission, TopicPermissionKey};
-pub use queue::{DeadLetterTo, Overflow, Queue, QueueKind, QueueOptions, QueueSource};
+pub use policy::{AppliesTo, Policy, PolicyKey, PolicyOptions};
+pub use queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, Queue, QueueKind, QueueOptions, QueueSource};
 pub use tenant::{DEFAULT_TENANT, Tenant, TenantLimits};
 pub use topic::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
 pub use user::{Credential, User, UserLimits};
@@ -57,6 +59,12 @@ pub struct Catalog {
     /// Topic permissions by (user, tenant), one for each exchange.
     #[serde(default, with = "pairs")]
     pub topic_permissions: BTreeMap<Key, Vec<TopicPermission>>,
+    /// Policies by (tenant, name).
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<Key, Policy>,
+    /// Operators' policies by (tenant, name).
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub operator_policies: BTreeMap<Key, Policy>,
 }
 
 /// A change of the catalog.
@@ -104,6 +112,10 @@ pub enum Command {
     PutTopicPermission(TopicPermission),
     /// Takes topic permissions away; what is not there is no error.
     DeleteTopicPermission(TopicPermissionKey),
+    /// Makes or replaces a policy.
+    PutPolicy(Policy),
+    /// Removes a policy.
+    DeletePolicy(PolicyKey),
 }
 
 /// Why a command does not apply.
@@ -174,6 +186,8 @@ impl Catalog {
             Command::PutPermission(permission) => self.check_put_permission(permission),
             Command::DeletePermission(key) => self.check_delete_permission(key),
             Command::PutTopicPermission(permission) => self.check_put_topic_permission(permission),
+            Command::PutPolicy(policy) => self.check_tenant(&policy.tenant),
+            Command::DeletePolicy(key) => self.check_policy(key),
         }
     }
 
@@ -203,6 +217,8 @@ impl Catalog {
             Command::DeletePermission(key) => self.delete_permission(key),
             Command::PutTopicPermission(permission) => self.put_topic_permission(permission),
             Command::DeleteTopicPermission(key) => self.delete_topic_permission(key),
+            Command::PutPolicy(policy) => self.put_policy(policy),
+            Command::DeletePolicy(key) => self.delete_policy(key),
         }
         Ok(())
     }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Catalog, Key, MetaError, missing};
 
+/// The [`QueueOptions::delivery_limit`] of a queue in which no message dies of being given back.
+pub const NO_DELIVERY_LIMIT: u32 = u32::MAX;
+
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
@@ -52,15 +55,15 @@ pub struct QueueOptions {
     pub length_max: Option<u64>,
     /// The most bytes of bodies that may wait in it.
     pub bytes_max: Option<u64>,
-    /// What happens when it is full.
-    pub overflow: Overflow,
+    /// What happens when it is full, if it says: else the oldest message dies.
+    pub overflow: Option<Overflow>,
     /// Where dead messages go.
     pub dead_letters: Option<DeadLetterTo>,
     /// Messages of a higher priority, up to this, go first.
     pub priority_max: Option<u8>,
     /// One consumer at a time is served, the others wait for its place.
     pub single_active: bool,
-    /// A message given back more often than this dies.
+    /// A message given back more often than this dies; [`NO_DELIVERY_LIMIT`]: none does. Without it, its kind decides.
     pub delivery_limit: Option<u32>,
     /// A delivery must be settled within so many milliseconds.
     pub settle_ms_max: Option<u64>,

@@ -74,6 +74,8 @@ impl Catalog {
         self.bindings.retain(|binding| binding.tenant != name);
         self.permissions.retain(|key, _| key.1 != name);
         self.topic_permissions.retain(|key, _| key.1 != name);
+        self.policies.retain(|key, _| key.0 != name);
+        self.operator_policies.retain(|key, _| key.0 != name);
     }
 }
 

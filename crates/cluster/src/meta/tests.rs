@@ -82,6 +82,33 @@ fn user(name: &str) -> Command {
     })
 }
 
+fn policy(name: &str, is_operator: bool) -> Command {
+    Command::PutPolicy(Policy {
+        tenant: "/".into(),
+        name: name.into(),
+        is_operator,
+        pattern: "^q".into(),
+        applies_to: AppliesTo::QueuesOf(QueueKind::Safe),
+        priority: -3,
+        definition: [("max-length".to_owned(), 5.into())].into(),
+        options: PolicyOptions { length_max: Some(5), ..PolicyOptions::default() },
+        unfit: vec![QueueKind::Stream],
+    })
+}
+
+/// An operator's policy and another may have one name.
+#[test]
+fn policies_and_those_of_operators_have_a_name_space_each() {
+    let mut catalog = catalog(&[policy("p", false), policy("p", true), policy("p", false)]);
+    assert_eq!((catalog.policies(false).len(), catalog.policies(true).len()), (1, 1));
+    let named = PolicyKey { tenant: "/".into(), name: "p".into(), is_operator: true };
+    catalog.apply(&Command::DeletePolicy(named)).unwrap();
+    let Command::PutPolicy(elsewhere) = policy("p", false) else { unreachable!() };
+    let elsewhere = Policy { tenant: "t".into(), ..elsewhere };
+    refused(&catalog, &Command::PutPolicy(elsewhere), "no tenant 't'");
+    assert_eq!((catalog.policies(false).len(), catalog.policies(true).len()), (1, 0));
+}
+
 /// Applies all; each must fit.
 fn catalog(commands: &[Command]) -> Catalog {
     let mut catalog = Catalog::default();
@@ -213,6 +240,8 @@ fn what_is_missing_cannot_be_removed_and_a_cluster_is_founded_once() {
     refused(&catalog, &Command::DeleteQueue(key("x")), "no queue 'x'");
     refused(&catalog, &Command::DeleteExchange(key("x")), "no exchange 'x'");
     refused(&catalog, &Command::DeleteUser("x".into()), "no user 'x'");
+    let policy = PolicyKey { tenant: "/".into(), name: "x".into(), is_operator: false };
+    refused(&catalog, &Command::DeletePolicy(policy), "no policy 'x'");
     let mut gone = catalog.clone();
     gone.apply(&Command::DeleteUser("u".into())).unwrap();
     assert!(gone.users.is_empty());
@@ -239,6 +268,10 @@ fn catalog_and_commands_survive_as_json() {
         user("u"),
         user("v"),
         Command::DeleteUser("v".into()),
+        policy("p", false),
+        policy("p", true),
+        policy("gone", false),
+        Command::DeletePolicy(PolicyKey { tenant: "/".into(), name: "gone".into(), is_operator: false }),
     ];
     let told = catalog(&commands);
     let mut read = Catalog::default();

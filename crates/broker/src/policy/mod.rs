@@ -1,0 +1,13 @@
+//! Policies: options that queues and exchanges have by their names, beside those they were declared with.
+
+mod api;
+mod apply;
+mod effective;
+mod pattern;
+mod policies;
+mod types;
+
+pub use effective::merged;
+pub(crate) use effective::{Declared, effective};
+pub(crate) use policies::Policies;
+pub use types::*;
