@@ -13,6 +13,7 @@ pub mod channels;
 pub mod config;
 pub mod conn;
 mod deaths;
+mod dialect;
 pub mod errors;
 pub mod format;
 pub mod fuzz;
@@ -91,6 +92,10 @@ impl Tongue for Amqp {
             arguments: BTreeMap::new(),
         })
         .into()
+    }
+
+    fn dialect(&self) -> Option<Arc<dyn broker::dialect::Dialect>> {
+        Some(Arc::new(dialect::AmqpDialect))
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {

@@ -7,6 +7,7 @@ use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncPolicy};
 
 use crate::core::Core;
+use crate::dialect::Dialect;
 use crate::group::{Coordinator, GroupOptions, LedgerCodec};
 use crate::partition::UpkeepOptions;
 use crate::queue::Queues;
@@ -23,6 +24,8 @@ const ROUNDS_PER_TURN: usize = 32;
 pub struct Options {
     /// Storage's own settings.
     pub storage: storage::Options,
+    /// How operators declare who do it by another door, from [`crate::Tongue::dialect`].
+    pub dialect: Option<Arc<dyn Dialect>>,
     /// Exchanges that every tenant always has, from [`crate::Tongue::exchanges`]; their tenant says nothing.
     pub exchanges: Vec<crate::routing::ExchangeSpec>,
     /// Consumer groups.
@@ -39,6 +42,8 @@ pub struct Broker {
     pub(crate) groups: Coordinator,
     /// Queues, exchanges and bindings.
     pub(crate) queues: Queues,
+    /// See [`Options::dialect`].
+    pub(crate) dialect: Option<Arc<dyn Dialect>>,
     /// Watermarks that have just moved; kept for its memory.
     pub(crate) moved: Vec<(LogId, Offset)>,
 }

@@ -13,6 +13,7 @@ pub mod connection;
 mod core;
 mod dead_letter;
 pub mod delay;
+pub mod dialect;
 pub mod error;
 pub mod event;
 mod events;

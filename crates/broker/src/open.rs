@@ -56,6 +56,7 @@ pub(crate) fn open(
         core,
         groups: Coordinator::new(options.groups),
         queues: Queues::new(options.exchanges),
+        dialect: options.dialect,
         moved: Vec::new(),
     };
     broker.queues.delays = delays;

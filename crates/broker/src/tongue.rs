@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{Format, Mono, Now};
 
+use crate::dialect::Dialect;
 use crate::group::LedgerCodec;
 use crate::{Broker, Event, FileRange, Secured, SessionId};
 
@@ -32,6 +33,11 @@ pub trait Tongue: Send + Sync {
     /// [`crate::Options::exchanges`].
     fn exchanges(&self) -> Vec<crate::routing::ExchangeSpec> {
         Vec::new()
+    }
+
+    /// How its users declare and publish, for operators who do it by another door, if it has words of its own for that.
+    fn dialect(&self) -> Option<Arc<dyn Dialect>> {
+        None
     }
 
     /// A session for a connection just accepted at `door`.

@@ -144,7 +144,8 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
     let (mut storage, groups, upkeep) = (settings.storage.clone(), settings.groups.clone(), settings.upkeep.clone());
     storage.tail_cache_bytes =
         storage.tail_cache_bytes.min(usize::try_from(budget(settings) / 8).unwrap_or(usize::MAX));
-    let options = broker::Options { storage, exchanges, groups, upkeep };
+    let dialect = tongues.iter().find_map(|tongue| tongue.dialect());
+    let options = broker::Options { storage, dialect, exchanges, groups, upkeep };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())
         .map_err(|why| ServeError::Data { data: settings.data.clone(), why })
 }

@@ -1,7 +1,7 @@
 //! Class exchange.
 
-use broker::BrokerError;
 use broker::routing::{BindingSpec, Destination, ExchangeKind, ExchangeSpec};
+use broker::{Broker, BrokerError, Lsn};
 use model::{ByteReader, Header, HeaderValue, Name};
 use serde_json::Value;
 
@@ -46,8 +46,9 @@ fn kind_and_delay(text: &str, headers: &[Header]) -> Result<(ExchangeKind, bool)
 }
 
 /// The type that an exchange was declared with.
-fn type_of(spec: &ExchangeSpec) -> String {
-    if spec.delayed { DELAYED } else { kind_name(spec.kind) }.to_owned()
+#[must_use]
+pub fn type_of(spec: &ExchangeSpec) -> &'static str {
+    if spec.delayed { DELAYED } else { kind_name(spec.kind) }
 }
 
 /// The word for a kind of exchange.
@@ -84,31 +85,45 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             return Err(Refusal::missing("exchange", &exchange));
         }
     } else {
-        let (kind, delayed) = kind_and_delay(kind_text, &headers)?;
-        if exchange.starts_with("amq.") && call.cx.broker.exchange(&call.conn.tenant, &exchange).is_none() {
-            let text = format!("exchange name '{}' contains reserved prefix 'amq.*'", &*exchange);
-            return Err(Refusal::new(Code::AccessRefused, text));
-        }
-        let spec = ExchangeSpec {
-            tenant: call.conn.tenant.clone(),
-            alternate: alternate(&headers, &exchange)?,
-            delayed,
-            number: 0,
-            name: exchange,
-            kind,
-            durable: bit(bits, 1),
-            auto_delete: bit(bits, 2),
-            internal: bit(bits, 3),
-            arguments: arguments(&headers),
-        };
-        let (current, lsn) = call.cx.broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
-        equivalent(&spec, &current)?;
+        let lsn = declared(call.cx.broker, (&call.conn.tenant, &exchange), (kind_text, bits), &headers)?;
         call.hold(lsn);
     }
     if !nowait {
         call.reply(|_| {});
     }
     Ok(())
+}
+
+/// Declares an exchange; `bits` are those of the method.
+///
+/// # Errors
+/// 403 for a reserved name, 406 for an unknown type, a bad argument, or an exchange that is not as asked.
+pub fn declared(
+    broker: &mut Broker,
+    (tenant, exchange): (&Name, &Name),
+    (kind_text, bits): (&str, u8),
+    headers: &[Header],
+) -> Result<Lsn, Refusal> {
+    let (kind, delayed) = kind_and_delay(kind_text, headers)?;
+    if exchange.starts_with("amq.") && broker.exchange(tenant, exchange).is_none() {
+        let text = format!("exchange name '{exchange}' contains reserved prefix 'amq.*'");
+        return Err(Refusal::new(Code::AccessRefused, text));
+    }
+    let spec = ExchangeSpec {
+        tenant: tenant.clone(),
+        alternate: alternate(headers, exchange)?,
+        delayed,
+        number: 0,
+        name: exchange.clone(),
+        kind,
+        durable: bit(bits, 1),
+        auto_delete: bit(bits, 2),
+        internal: bit(bits, 3),
+        arguments: arguments(headers),
+    };
+    let (current, lsn) = broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
+    equivalent(&spec, &current)?;
+    Ok(lsn)
 }
 
 fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal> {
@@ -125,7 +140,7 @@ fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal
 /// A second declaration must ask for what there is; of the arguments only those with an effect are compared.
 fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
     let pairs = [
-        ("type", type_of(asked), type_of(current)),
+        ("type", type_of(asked).to_owned(), type_of(current).to_owned()),
         ("durable", asked.durable.to_string(), current.durable.to_string()),
         ("auto_delete", asked.auto_delete.to_string(), current.auto_delete.to_string()),
         ("internal", asked.internal.to_string(), current.internal.to_string()),
@@ -160,10 +175,10 @@ fn equivalent(asked: &ExchangeSpec, current: &ExchangeSpec) -> Done {
 ///
 /// # Errors
 /// 406 for an `x-match` that is none.
-pub fn check_binding(call: &Call<'_, '_>, exchange: &str, headers: &[Header]) -> Done {
+pub fn check_binding(broker: &Broker, (tenant, exchange): (&str, &str), headers: &[Header]) -> Done {
     let Some(how) = headers.iter().find(|header| header.name == "x-match") else { return Ok(()) };
     let by_headers = |spec: ExchangeSpec| spec.kind == ExchangeKind::Headers;
-    if !call.cx.broker.exchange(&call.conn.tenant, exchange).is_none_or(by_headers) {
+    if !broker.exchange(tenant, exchange).is_none_or(by_headers) {
         return Ok(());
     }
     match &how.value {
@@ -179,6 +194,18 @@ pub fn check_binding(call: &Call<'_, '_>, exchange: &str, headers: &[Header]) ->
     }
 }
 
+/// Checks that an exchange can be bound to another one.
+///
+/// # Errors
+/// 540 for one that delays.
+pub fn check_destination(broker: &Broker, tenant: &str, destination: &str) -> Done {
+    if broker.delays(tenant, destination) {
+        let text = format!("a binding to exchange '{destination}' of type '{DELAYED}' is");
+        return Err(Refusal::not_served(text));
+    }
+    Ok(())
+}
+
 /// exchange.bind and unbind: (ticket, destination, source, key | nowait, arguments). To unbind what is not there is no
 /// error.
 pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
@@ -192,11 +219,8 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     let unbind = call.method.1 == 40;
     if !unbind {
-        if call.cx.broker.delays(&call.conn.tenant, &destination) {
-            let text = format!("a binding to exchange '{}' of type '{DELAYED}' is", &*destination);
-            return Err(Refusal::not_served(text));
-        }
-        check_binding(call, &source, &headers)?;
+        check_destination(call.cx.broker, &call.conn.tenant, &destination)?;
+        check_binding(call.cx.broker, (&call.conn.tenant, &source), &headers)?;
     }
     let spec = BindingSpec {
         tenant: call.conn.tenant.clone(),
@@ -220,19 +244,28 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     Ok(())
 }
 
+/// Exchanges that are always there stay.
+///
+/// # Errors
+/// 403 for one.
+pub fn may_be_deleted(exchange: &str) -> Done {
+    if exchange.is_empty() {
+        return Err(default_exchange());
+    }
+    if exchange.starts_with("amq.") {
+        let text = format!("deletion of system exchange '{exchange}' in vhost '{VHOST}' not allowed");
+        return Err(Refusal::new(Code::AccessRefused, text));
+    }
+    Ok(())
+}
+
 /// exchange.delete: (ticket, name | if_unused nowait). A missing one is no error.
 pub fn delete(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     r.u16()?;
     let exchange = name(short(r)?)?;
     let bits = r.u8()?;
     let (if_unused, nowait) = (bit(bits, 0), bit(bits, 1));
-    if exchange.is_empty() {
-        return Err(default_exchange());
-    }
-    if exchange.starts_with("amq.") {
-        let text = format!("deletion of system exchange '{}' in vhost '{VHOST}' not allowed", &*exchange);
-        return Err(Refusal::new(Code::AccessRefused, text));
-    }
+    may_be_deleted(&exchange)?;
     let deleted = call.cx.broker.delete_exchange(&call.conn.tenant, &exchange, if_unused);
     match deleted {
         Ok(lsn) => call.hold(lsn),

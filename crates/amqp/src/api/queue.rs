@@ -1,9 +1,9 @@
 //! Class queue.
 
-use broker::BrokerError;
-use broker::queue::{QueueInfo, QueueKind, QueueSpec};
+use broker::queue::{Declared, QueueInfo, QueueKind, QueueSpec};
 use broker::routing::{BindingSpec, Destination};
-use model::{ByteReader, Name};
+use broker::{Broker, BrokerError, SessionId};
+use model::{ByteReader, Name, Now};
 
 use super::bit;
 use super::exchange::{check_binding, default_exchange};
@@ -40,11 +40,10 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         let asked_empty = asked.is_empty();
         let queue = match &*asked {
             "" => name(&call.conn.unique_name("amq.gen-", call.cx.now, call.cx.broker))?,
-            reserved if reserved.starts_with("amq.") => {
-                let text = format!("queue name '{reserved}' contains reserved prefix 'amq.*'");
-                return Err(Refusal::new(Code::AccessRefused, text));
+            _ => {
+                not_reserved(&asked)?;
+                asked
             }
-            _ => asked,
         };
         let QueueArguments { topic, options, all } = queue_arguments(&headers, &queue)?;
         suits(options.kind, bits, asked_empty, &queue)?;
@@ -71,8 +70,23 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     Ok(())
 }
 
+/// Names under `amq.` are the server's to give.
+///
+/// # Errors
+/// 403 for one.
+pub fn not_reserved(queue: &str) -> Done {
+    if queue.starts_with("amq.") {
+        let text = format!("queue name '{queue}' contains reserved prefix 'amq.*'");
+        return Err(Refusal::new(Code::AccessRefused, text));
+    }
+    Ok(())
+}
+
 /// What each queue type wants of the other properties.
-fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
+///
+/// # Errors
+/// 406 that names the property.
+pub fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
     if kind == QueueKind::Plain {
         return Ok(());
     }
@@ -98,19 +112,27 @@ fn count(messages: u64) -> u32 {
 }
 
 fn make(call: &mut Call<'_, '_>, spec: &QueueSpec) -> Result<QueueInfo, Refusal> {
+    let declared = declared(call.cx.broker, (call.conn.session(), call.cx.now), spec)?;
+    call.hold(declared.lsn);
+    Ok(declared.info)
+}
+
+/// Declares a queue whose arguments have been checked.
+///
+/// # Errors
+/// 404 without the topic it shares, 405 and 406 when there is one that is not as asked.
+pub fn declared(broker: &mut Broker, (session, now): (SessionId, Now), spec: &QueueSpec) -> Result<Declared, Refusal> {
     if let Some(topic) = &spec.topic
-        && call.cx.broker.topic(&spec.tenant, topic).is_none()
+        && broker.topic(&spec.tenant, topic).is_none()
     {
         return Err(Refusal::missing("topic", topic));
     }
-    let session = call.conn.session();
-    let declared = call.cx.broker.declare_queue(session, spec, call.cx.now);
+    let declared = broker.declare_queue(session, spec, now);
     let declared = declared.map_err(|error| Refusal::of(&error, "queue"))?;
     if !declared.created {
         agree(spec, &declared.info)?;
     }
-    call.hold(declared.lsn);
-    Ok(declared.info)
+    Ok(declared)
 }
 
 /// A second declaration must ask for what there is. Exclusiveness is looked at first, as RabbitMQ does.
@@ -160,7 +182,7 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let mut spec = binding(call, r)?;
     let nowait = bit(r.u8()?, 0);
     let headers = table::read(table::body(r)?)?;
-    check_binding(call, &spec.exchange, &headers)?;
+    check_binding(call.cx.broker, (&spec.tenant, &spec.exchange), &headers)?;
     spec.arguments = arguments(&headers);
     let bound = call.cx.broker.bind(call.conn.session(), &spec);
     let lsn = bound.map_err(|error| Refusal::of(&error, "queue"))?;

@@ -5,7 +5,6 @@ use broker::routing::{PublishRequest, Published};
 use broker::{Broker, BrokerError};
 use model::{HeaderValue, Now, Wall};
 
-use crate::conn::Call;
 use crate::errors::Refusal;
 use crate::wire::props::Props;
 use crate::wire::table;
@@ -23,9 +22,14 @@ const ROUTES_MAX: usize = 255;
 ///
 /// # Errors
 /// 406 for a delay above ten years or a text that is no number, and for routes that cannot be kept so long.
-pub fn asked(call: &Call<'_, '_>, props: &Props<'_>) -> Result<Option<i64>, Refusal> {
+pub fn asked(
+    broker: &Broker,
+    (tenant, exchange): (&str, &str),
+    routes: &[String],
+    props: &Props<'_>,
+) -> Result<Option<i64>, Refusal> {
     let Some(headers) = props.headers else { return Ok(None) };
-    if !call.cx.broker.delays(&call.conn.tenant, call.ch.unit.exchange()) {
+    if !broker.delays(tenant, exchange) {
         return Ok(None);
     }
     let headers = table::read(headers)?;
@@ -34,7 +38,6 @@ pub fn asked(call: &Call<'_, '_>, props: &Props<'_>) -> Result<Option<i64>, Refu
     if ms > DELAY_MAX {
         return Err(Refusal::precondition(format!("invalid x-delay '{ms}': the longest delay is {DELAY_MAX} ms")));
     }
-    let routes = &call.ch.copies;
     if routes.len() > ROUTES_MAX || routes.iter().any(|route| route.len() > ROUTES_MAX) {
         let text = format!("a delayed message takes at most {ROUTES_MAX} CC and BCC routes of {ROUTES_MAX} bytes");
         return Err(Refusal::precondition(text));

@@ -3,7 +3,7 @@
 
 pub mod consume;
 pub mod copies;
-mod delay;
+pub(crate) mod delay;
 pub mod deliver;
 pub mod get;
 pub mod publish;

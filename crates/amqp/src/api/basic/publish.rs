@@ -66,7 +66,9 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         return Err(Refusal::precondition(text).caused_by(PUBLISH));
     }
     let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
-    let delay_ms = delay::asked(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    let whose = (&*call.conn.tenant, call.ch.unit.exchange());
+    let delay_ms = delay::asked(call.cx.broker, whose, &call.ch.copies, &props);
+    let delay_ms = delay_ms.map_err(|refusal| refusal.caused_by(PUBLISH))?;
     match rewritten(call, raw, &props, (hides, delay_ms))? {
         Some(raw) => call.ch.unit.props(&raw),
         None => call.ch.unit.props(raw),
@@ -153,31 +155,36 @@ fn rewritten(
 
 /// Properties that RabbitMQ refuses, and those that are not served yet. True when there is a BCC to take out.
 fn check(call: &mut Call<'_, '_>, props: &Props<'_>) -> Result<bool, Refusal> {
+    check_props(props, (&call.conn.user, call.conn.impersonator))?;
+    if props.reply_to == Some(REPLY_TO.as_bytes()) && call.ch.reply.is_none() {
+        return Err(Refusal::precondition("fast reply consumer does not exist"));
+    }
+    match props.headers {
+        Some(headers) => copies::collect(headers, &mut call.ch.copies),
+        None => Ok(false),
+    }
+}
+
+/// Properties that RabbitMQ refuses, whatever the channel.
+///
+/// # Errors
+/// 406 that says which.
+pub fn check_props(props: &Props<'_>, (user_name, impersonator): (&str, bool)) -> Done {
     if let Some(mode) = props.delivery_mode
         && !(1..=2).contains(&mode)
     {
         return Err(Refusal::precondition(format!("invalid message: {{delivery_mode_unknown,{mode}}}")));
     }
     if let Some(user) = props.user_id
-        && user != call.conn.user.as_bytes()
-        && !call.conn.impersonator
+        && user != user_name.as_bytes()
+        && !impersonator
     {
         return Err(Refusal::precondition(format!(
-            "user_id property set to '{}' but authenticated user was '{}'",
+            "user_id property set to '{}' but authenticated user was '{user_name}'",
             String::from_utf8_lossy(user),
-            &*call.conn.user
         )));
     }
-    if props.reply_to == Some(REPLY_TO.as_bytes()) && call.ch.reply.is_none() {
-        return Err(Refusal::precondition("fast reply consumer does not exist"));
-    }
-    if let Some(text) = props.expiration {
-        check_expiration(text)?;
-    }
-    match props.headers {
-        Some(headers) => copies::collect(headers, &mut call.ch.copies),
-        None => Ok(false),
-    }
+    props.expiration.map_or(Ok(()), check_expiration)
 }
 
 /// Expiration is digits, at most ten years of milliseconds; each fault in the words of Erlang that clients know.

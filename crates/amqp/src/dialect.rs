@@ -1,0 +1,278 @@
+//! RabbitMQ's words for whoever declares, publishes or reads by another door than AMQP's: the management API and files
+//! of definitions. What the methods check is checked here by the same functions; only the wire is left out.
+
+use broker::dialect::{Dialect, ExchangeAsk, Fault, PublishAsk, QueueAsk, Shown};
+use broker::queue::{Body, Delivery, QueueKind, QueueSpec};
+use broker::routing::{BindingSpec, Destination, ExchangeSpec, PublishRequest, Published};
+use broker::{Broker, BrokerError, Lsn, SessionId, SyncPolicy};
+use bytes::Bytes;
+use model::{Format, FormatTag, Header, HeaderValue, Now};
+
+use crate::api::basic::{copies, delay, publish};
+use crate::api::queue_args::{QueueArguments, arguments, queue_arguments};
+use crate::api::{exchange, queue};
+use crate::errors::{Code, Refusal};
+use crate::format::{FORMAT, build_one};
+use crate::unit::{TAG, Unit, UnitBuilder};
+use crate::wire::props::{self, PropsWriter};
+use crate::wire::table;
+
+/// The dialect.
+#[derive(Clone, Copy, Debug)]
+pub struct AmqpDialect;
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Fault {
+        let (code, name) = refusal.code.wire();
+        Fault { code, name, text: refusal.text.into_owned() }
+    }
+}
+
+/// The bits of queue.declare that say the same.
+fn bits(ask: &QueueAsk) -> u8 {
+    u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 3
+}
+
+impl Dialect for AmqpDialect {
+    fn declare_queue(&self, broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Fault> {
+        queue::not_reserved(&ask.name)?;
+        let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
+        queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
+        let spec = QueueSpec {
+            tenant: ask.tenant.clone(),
+            name: ask.name.clone(),
+            durable: ask.durable,
+            exclusive: false,
+            auto_delete: ask.auto_delete,
+            topic,
+            arguments: all,
+            options,
+        };
+        let declared = queue::declared(broker, (ask.session, now), &spec)?;
+        Ok((declared.created, declared.lsn))
+    }
+
+    fn declare_exchange(&self, broker: &mut Broker, ask: &ExchangeAsk) -> Result<(bool, Lsn), Fault> {
+        if ask.name.is_empty() {
+            return Err(exchange::default_exchange().into());
+        }
+        let is_new = broker.exchange(&ask.tenant, &ask.name).is_none();
+        let bits = u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3;
+        let lsn = exchange::declared(broker, (&ask.tenant, &ask.name), (&ask.kind, bits), &ask.arguments)?;
+        Ok((is_new, lsn))
+    }
+
+    fn delete_exchange(
+        &self,
+        broker: &mut Broker,
+        tenant: &model::Name,
+        name: &str,
+        if_unused: bool,
+    ) -> Result<Lsn, Fault> {
+        exchange::may_be_deleted(name)?;
+        broker.delete_exchange(tenant, name, if_unused).map_err(|error| self.fault(&error, "exchange", tenant))
+    }
+
+    fn bind(
+        &self,
+        broker: &mut Broker,
+        session: SessionId,
+        spec: BindingSpec,
+        headers: &[Header],
+    ) -> Result<Lsn, Fault> {
+        let is_exchange = matches!(spec.destination, Destination::Exchange(_));
+        if spec.exchange.is_empty() || (is_exchange && spec.to().is_empty()) {
+            return Err(exchange::default_exchange().into());
+        }
+        exchange::check_binding(broker, (&spec.tenant, &spec.exchange), headers)?;
+        if is_exchange {
+            exchange::check_destination(broker, &spec.tenant, spec.to())?;
+        }
+        let spec = BindingSpec { arguments: arguments(headers), ..spec };
+        let kind = if is_exchange { "exchange" } else { "queue" };
+        broker.bind(session, &spec).map_err(|error| self.fault(&error, kind, &spec.tenant))
+    }
+
+    fn publish(&self, broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Published, Fault> {
+        let mut raw = Vec::new();
+        put_properties(ask.properties, &mut raw);
+        let found = props::read(&raw).map_err(Refusal::from)?;
+        publish::check_props(&found, (ask.user, ask.impersonates))?;
+        let mut routes = Vec::new();
+        let hides = found.headers.map_or(Ok(false), |headers| copies::collect(headers, &mut routes))?;
+        let wait = delay::asked(broker, (ask.tenant, ask.exchange), &routes, &found)?;
+        let raw = if hides { copies::without_bcc(&raw, &found).map_err(Refusal::from)? } else { raw.clone() };
+        let persistent = found.delivery_mode == Some(2);
+        let mut unit = UnitBuilder::default();
+        unit.begin(ask.exchange, ask.key);
+        match wait {
+            Some(ms) => unit.props(&props::with_number(&raw, delay::HEADER, -ms).map_err(Refusal::from)?),
+            None => unit.props(&raw),
+        }
+        unit.body(ask.body);
+        unit.finish(persistent, now.wall);
+        let Ok((stored, _)) = Unit::first(unit.bytes()) else { return Err(broken().into()) };
+        let marks = FORMAT.marks(&Bytes::copy_from_slice(unit.bytes())).map_err(|_| broken())?;
+        let more_keys = routes.iter().map(String::as_str).collect::<Vec<_>>();
+        let request = PublishRequest {
+            tenant: ask.tenant,
+            exchange: ask.exchange,
+            key: ask.key,
+            more_keys: &more_keys,
+            headers: &|| publish::headers_of(&stored),
+            format: &FORMAT,
+            unit: unit.bytes(),
+            time: found.timestamp.map_or(now.wall, table::seconds),
+            persistent,
+            marks,
+            policy: if persistent { SyncPolicy::Sync } else { SyncPolicy::None },
+        };
+        let published = match wait {
+            None => broker.publish(&request, now),
+            Some(ms) => delay::publish(broker, &request, (ms, now)),
+        };
+        published.map_err(|error| self.fault(&error, "exchange", ask.tenant))
+    }
+
+    fn format(&self) -> FormatTag {
+        TAG
+    }
+
+    fn show(&self, delivery: &Delivery) -> Result<Shown, Fault> {
+        let bytes = match &delivery.body {
+            Body::Unit(bytes) => bytes.clone(),
+            Body::Neutral(message) => {
+                let mut builder = UnitBuilder::default();
+                build_one(message, &mut builder);
+                Bytes::from(builder.into_bytes())
+            }
+        };
+        let (unit, _) = Unit::first(&bytes).map_err(|_| broken())?;
+        Ok(Shown {
+            exchange: unit.exchange.to_owned(),
+            key: unit.key.to_owned(),
+            properties: properties_of(&unit).map_err(|_| broken())?,
+            body: bytes.slice_ref(unit.body),
+        })
+    }
+
+    fn queue_kind(&self, kind: QueueKind) -> &'static str {
+        match kind {
+            QueueKind::Plain => "classic",
+            QueueKind::Safe => "quorum",
+            QueueKind::Stream => "stream",
+        }
+    }
+
+    fn exchange_kind(&self, spec: &ExchangeSpec) -> &'static str {
+        exchange::type_of(spec)
+    }
+
+    fn fault(&self, error: &BrokerError, kind: &str, _tenant: &str) -> Fault {
+        Refusal::of(error, kind).into()
+    }
+}
+
+fn broken() -> Refusal {
+    Refusal::new(Code::InternalError, "a message cannot be read")
+}
+
+/// Properties in the order of the specification, with their bits.
+const PROPERTIES: [(&str, u16); 14] = [
+    ("content_type", 15),
+    ("content_encoding", 14),
+    ("headers", 13),
+    ("delivery_mode", 12),
+    ("priority", 11),
+    ("correlation_id", 10),
+    ("reply_to", 9),
+    ("expiration", 8),
+    ("message_id", 7),
+    ("timestamp", 6),
+    ("type", 5),
+    ("user_id", 4),
+    ("app_id", 3),
+    ("cluster_id", 2),
+];
+
+/// Writes the properties that have a name and a type of ours; others are not there.
+fn put_properties(properties: &[Header], out: &mut Vec<u8>) {
+    let mut writer = PropsWriter::new(out);
+    for (name, bit) in PROPERTIES {
+        let Some(property) = properties.iter().find(|property| property.name == name) else { continue };
+        match (&property.value, bit) {
+            (HeaderValue::Table(headers), 13) => writer.other(bit, |out| table::put(out, headers)),
+            (HeaderValue::Int(number), 11 | 12) => {
+                let number = u8::try_from(*number).unwrap_or(u8::MAX);
+                writer.other(bit, |out| out.push(number));
+            }
+            (HeaderValue::Int(number), 6) => {
+                writer.other(bit, |out| out.extend_from_slice(&(*number).max(0).to_be_bytes()));
+            }
+            (HeaderValue::Text(text), 2..=5 | 7..=10 | 14 | 15) => writer.short(bit, Some(text)),
+            _ => {}
+        }
+    }
+}
+
+/// The properties of a unit by their names.
+fn properties_of(unit: &Unit<'_>) -> Result<Vec<Header>, Refusal> {
+    let found = props::read(unit.props)?;
+    let mut all = Vec::new();
+    let mut add = |name: &str, value| all.push(Header { name: name.to_owned(), value });
+    let text = |bytes: &[u8]| HeaderValue::Text(String::from_utf8_lossy(bytes).into_owned());
+    let short = [
+        ("cluster_id", found.cluster_id),
+        ("app_id", found.app_id),
+        ("user_id", found.user_id),
+        ("type", found.kind),
+        ("message_id", found.message_id),
+        ("expiration", found.expiration),
+        ("reply_to", found.reply_to),
+        ("correlation_id", found.correlation_id),
+        ("content_encoding", found.content_encoding),
+        ("content_type", found.content_type),
+    ];
+    for (name, bytes) in short {
+        if let Some(bytes) = bytes {
+            add(name, text(bytes));
+        }
+    }
+    if let Some(seconds) = found.timestamp {
+        add("timestamp", HeaderValue::Int(i64::try_from(seconds).unwrap_or(i64::MAX)));
+    }
+    for (name, number) in [("priority", found.priority), ("delivery_mode", found.delivery_mode)] {
+        if let Some(number) = number {
+            add(name, HeaderValue::Int(number.into()));
+        }
+    }
+    if let Some(headers) = found.headers {
+        add("headers", HeaderValue::Table(table::read(headers)?));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_back_as_they_were_named() {
+        let text = |name: &str| Header { name: name.into(), value: HeaderValue::Text(name.into()) };
+        let int = |name: &str, value| Header { name: name.into(), value: HeaderValue::Int(value) };
+        let headers = vec![int("n", 1), text("t")];
+        let mut all: Vec<Header> = ["app_id", "content_type", "correlation_id", "type"].map(text).into();
+        all.extend([int("priority", 3), int("delivery_mode", 2), int("timestamp", 7)]);
+        all.push(Header { name: "headers".into(), value: HeaderValue::Table(headers) });
+        let mut raw = Vec::new();
+        put_properties(&all, &mut raw);
+        let unit = Unit { props: &raw, ..Unit::EMPTY };
+        let mut back = properties_of(&unit).unwrap();
+        back.sort_by(|a, b| a.name.cmp(&b.name));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        assert_eq!(back, all);
+        let mut none = Vec::new();
+        put_properties(&[text("unknown")], &mut none);
+        assert_eq!(none, [0, 0]);
+    }
+}
