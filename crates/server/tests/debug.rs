@@ -109,6 +109,45 @@ fn damage_is_listed_with_what_it_hits_and_left_as_it_is() {
     assert!(before == snapshot(&folder.0), "looking changes nothing");
 }
 
+#[test]
+fn repair_says_what_it_would_do_and_does_it_only_when_told() {
+    let folder = stopped();
+    let clean = debug(&folder.0, &["repair"]);
+    assert!(clean.status.success(), "{}", text(&clean.stderr));
+    let said = text(&clean.stdout);
+    assert!(!said.contains("lost with it"), "{said}");
+    let copy = folder.0.join("data/checkpoint.copy");
+    flip(&copy, 40);
+    let pack = [files(&folder.0, "packs"), own_segments(&folder.0)].concat().remove(0);
+    let len = std::fs::metadata(&pack).unwrap().len() as usize;
+    flip(&pack, len - 100); // in the trailer that says where the index is, or the index
+    let before = snapshot(&folder.0);
+    let dry = debug(&folder.0, &["repair"]);
+    let said = text(&dry.stdout);
+    assert!(dry.status.success() && said.contains("to be made again: checkpoint.copy"), "{said}");
+    assert!(said.contains("index, from its data") && said.contains("nothing was changed: add --yes"), "{said}");
+    assert!(before == snapshot(&folder.0), "a dry run changes nothing");
+    let json = debug(&folder.0, &["repair", "--yes", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((json["done"].as_bool(), json["rebuilt"].as_array().unwrap().len()), (Some(true), 2), "{json}");
+    let verified = debug(&folder.0, &["verify"]);
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    // What was acknowledged and is damaged stays, with its name and a word on how to go on.
+    flip(&pack, 300);
+    let before = std::fs::read(&pack).unwrap();
+    let left = debug(&folder.0, &["repair", "--yes"]);
+    let said = text(&left.stdout);
+    assert_eq!(left.status.code(), Some(1), "{said}");
+    assert!(said.contains("left as it is") && said.contains("/0\n") && said.contains("To go on without it"), "{said}");
+    assert!(before == std::fs::read(&pack).unwrap());
+}
+
+fn own_segments(folder: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(folder.join("data/segments")).map(|entries| entries.flatten().collect::<Vec<_>>());
+    let folders = folders.unwrap_or_default();
+    folders.iter().flat_map(|of| std::fs::read_dir(of.path()).unwrap().flatten()).map(|entry| entry.path()).collect()
+}
+
 fn flip(file: &Path, at: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     bytes[at] ^= 1;

@@ -379,6 +379,44 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
     Ok(loaded)
 }
 
+/// The bytes of the newest whole copy.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn whole_copy(disk: &dyn Disk) -> Result<Vec<u8>, StorageError> {
+    let mut newest: Option<(u64, Vec<u8>)> = None;
+    for name in NAMES {
+        let Ok(file) = disk.open(name, false) else { continue };
+        let bytes = file.len().and_then(|len| {
+            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+            file.read_at(0, &mut bytes)?;
+            Ok(bytes)
+        });
+        let bytes = bytes.map_err(|error| disk_error(name, &error))?;
+        if let Ok(Some(found)) = decode(&bytes)
+            && newest.as_ref().is_none_or(|(seq, _)| *seq < found.seq)
+        {
+            newest = Some((found.seq, bytes));
+        }
+    }
+    newest
+        .map(|(_, bytes)| bytes)
+        .ok_or_else(|| StorageError::Unusable("no copy of the checkpoint is whole".to_owned()))
+}
+
+/// Replaces the copy `name` by `bytes`, durably.
+///
+/// # Errors
+/// The disk's; the copy is then as it was.
+pub(crate) fn put_copy(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let file = disk.open(NEW_NAME, true)?;
+    file.set_len(0)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    disk.rename(NEW_NAME, name)?;
+    disk.sync_folder("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -304,8 +304,7 @@ impl Storage {
     }
 
     fn write_mark(&mut self) -> Result<(), StorageError> {
-        self.writer.begin_mark();
-        self.writer.seal(&mut self.index, &mut self.tail);
+        self.writer.seal_mark(&mut self.index, &mut self.tail);
         self.writer.write().map(drop).map_err(|error| self.close("writing the journal", &error))?;
         self.tail.shrink();
         // What was put off waits for messages, not for this.

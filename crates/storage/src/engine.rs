@@ -114,8 +114,10 @@ impl Storage {
             index,
             state,
         };
+        storage.writer.note_recent(storage.index.touched(storage.writer.current_number()));
         storage.jobs.extend(storage.writer.prepare_job());
-        storage.go_on_removing();
+        // Settling, too: a window at its limit would refuse appends, and nothing else might come.
+        storage.go_on_settling();
         Ok((storage, recovered))
     }
 
@@ -377,16 +379,19 @@ impl Storage {
     }
 }
 
-struct Opened {
-    index: Index,
+pub(crate) struct Opened {
+    pub(crate) index: Index,
     state: StateTable,
     start: Start,
     settler: Settler,
     recovered: Recovered,
 }
 
-// The checkpoint, then the window, then a look at the store.
-fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
+/// Recovers what a stop left: the checkpoint, then the window, then a look at the store.
+///
+/// # Errors
+/// As [`Storage::open`].
+pub(crate) fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
     let loaded = checkpoint::load(disk)?;
     let known = loaded.checkpoint.unwrap_or(Known { first_file: 1, first_seq: 1, file_next: 1, ..Known::default() });
     let base = Base { first_file: known.first_file, first_seq: known.first_seq, durable: known.last_seq };

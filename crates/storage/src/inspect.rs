@@ -1,9 +1,10 @@
 //! Looking at a data folder whose server is stopped, for people: what is in which file, what is damaged, what the next
 //! start would cut off. Opens it as a start does, but over a disk that keeps all changes in memory:
-//! nothing is changed. Used by the command line; nothing here is part of a running server.
+//! nothing is changed, unless a repair is asked for. For the command line only.
 
 mod files;
 mod overlay;
+mod repair;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use model::{LogId, Offset, Wall};
 
 pub use files::{Item, items};
 use overlay::Overlay;
+pub use repair::{Rebuild, Repair, Torn};
 
 use crate::journal::frame::file_name;
 use crate::journal::recover::disk_error;

@@ -87,7 +87,7 @@ fn look(disk: &SimDisk, model: &Model) -> Look {
 
 fn entries_of(bytes: &[u8]) -> Vec<usize> {
     // Those with content: between them stand marks, which only say how far all is durable.
-    let has_content = |at: &usize| bytes[at + 28..at + 36] != [0; 8];
+    let has_content = |at: &usize| bytes[at + 28..at + 32] != [0; 4];
     (4096..bytes.len()).step_by(64).filter(|at| bytes[*at..].starts_with(b"4Fen")).filter(has_content).collect()
 }
 

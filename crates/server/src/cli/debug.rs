@@ -1,6 +1,7 @@
-//! `fourfold debug`: looking at the data folder of a stopped server. Nothing is changed.
+//! `fourfold debug`: looking at the data folder of a stopped server. Nothing is changed, unless a repair is asked for.
 
 mod dump;
+mod repair;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -11,7 +12,7 @@ use clap::{Args, Subcommand};
 use model::{LogId, Wall};
 use serde_json::{Value, json};
 use storage::inspect::Inspection;
-use storage::{Damage, Disk, RealDisk};
+use storage::{Damage, Disk, RealDisk, StorageError};
 
 use super::CliError;
 use super::output::{Format, print, print_json, print_rows};
@@ -67,6 +68,16 @@ pub enum DebugVerb {
         #[command(flatten)]
         folder: FolderArgs,
     },
+    /// Cut off what is proved to be a torn end and make again what can be made (indexes, headers, a copy of the
+    /// checkpoint). What else is damaged is named and left as it is; exit code 1 when there is such. Without --yes it
+    /// says what it would do and changes nothing
+    Repair {
+        #[command(flatten)]
+        folder: FolderArgs,
+        /// Do it
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 type Names = BTreeMap<LogId, String>;
@@ -77,6 +88,7 @@ pub fn run(verb: DebugVerb) -> Result<(), CliError> {
         DebugVerb::Segments { folder } => segments(&folder),
         DebugVerb::Dump { folder, what, from, count } => dump::dump(&folder.open()?, &what, from, count),
         DebugVerb::Verify { folder } => verify(&folder),
+        DebugVerb::Repair { folder, yes } => repair::repair(&folder, yes),
     }
 }
 
@@ -85,11 +97,15 @@ fn inspect(disk: &Arc<dyn Disk>) -> Result<(Inspection, Names), CliError> {
         CliError::Local(format!("the folder cannot be looked at: {why} (a server that uses it must be stopped first)"))
     })?;
     // Without names everything else can still be seen.
-    let names = broker::names::log_names(&inspection.recovered).unwrap_or_else(|why| {
+    let names = names(&inspection);
+    Ok((inspection, names))
+}
+
+fn names(inspection: &Inspection) -> Names {
+    broker::names::log_names(&inspection.recovered).unwrap_or_else(|why| {
         eprintln!("fourfold: {why}; logs are shown by number");
         Names::new()
-    });
-    Ok((inspection, names))
+    })
 }
 
 fn name_of(names: &Names, log: LogId) -> String {
@@ -152,11 +168,11 @@ fn time(wall: Wall) -> Value {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z").into()
 }
 
-fn verify(folder: &FolderArgs) -> Result<(), CliError> {
-    let (mut inspection, names) = inspect(&folder.open()?)?;
+/// Runs `work` with a progress bar, if anybody looks.
+fn with_bar<T>(work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> Result<T, StorageError>) -> Result<T, CliError> {
     let shows = std::io::stderr().is_terminal();
     let mut shown = u64::MAX;
-    let mut progress = |done: u64, all: u64| {
+    let outcome = work(&mut |done: u64, all: u64| {
         let percent = (done * 100).checked_div(all).unwrap_or(100);
         if shows && percent != shown {
             shown = percent;
@@ -164,11 +180,16 @@ fn verify(folder: &FolderArgs) -> Result<(), CliError> {
             eprint!("\r[{bar:.<50}] {percent:>3} % of {} MiB ", all >> 20);
             let _ = std::io::stderr().flush(); // only a progress bar
         }
-    };
-    let damage = inspection.verify(&mut progress).map_err(|why| CliError::Local(why.to_string()))?;
+    });
     if shows {
         eprintln!();
     }
+    outcome.map_err(|why| CliError::Local(why.to_string()))
+}
+
+fn verify(folder: &FolderArgs) -> Result<(), CliError> {
+    let (mut inspection, names) = inspect(&folder.open()?)?;
+    let damage = with_bar(|progress| inspection.verify(progress))?;
     let rows: Vec<Value> = damage.iter().map(|one| row(one, &names)).collect();
     match folder.output {
         Format::Json => print_json(&json!({ "damage": rows, "torn_bytes": inspection.recovered.torn_bytes }))?,

@@ -159,6 +159,18 @@ impl Entry {
         self.directory_bytes += STATE_BYTES + content_bytes(change);
     }
 
+    /// The logs that it changes, the last change first; a log may come more than once.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = LogId> {
+        self.records.iter().rev().flat_map(|record| {
+            let (one, targets) = match record {
+                LogRecord::Extent(_, from, to) => (None, self.targets.get(*from..*to).unwrap_or_default()),
+                LogRecord::Trim(log, _) | LogRecord::Drop(log) | LogRecord::Roll(log, _) => (Some(*log), &[][..]),
+                LogRecord::Range(..) => (None, &[][..]),
+            };
+            one.into_iter().chain(targets.iter().map(|target| target.log))
+        })
+    }
+
     /// A copy of bytes of the entry, for a reader who is early.
     pub(crate) fn copy(&self, at: usize, count: usize) -> Option<Bytes> {
         self.buffer.get(at..at.checked_add(count)?).map(Bytes::copy_from_slice)

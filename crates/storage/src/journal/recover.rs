@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::files::JournalFile;
 use super::frame::{
     BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, HEADER_COPY_AT, JOURNAL, file_name, pick_header,
+    seeded_crc,
 };
 use super::scan::Scanner;
 use super::writer::Start;
@@ -88,26 +89,25 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     let Walk { mut damage, expected, unsynced, .. } = walk;
     replay.finish(&mut damage);
     let torn_bytes = window.found[good..].iter().map(|found| found.end() - found.at()).sum();
-    make_sure(disk, &window, good, &unsynced, damage.is_empty())
-        .map_err(|error| disk_error("ending the journal", &error))?;
-    let mut start = Start {
-        files: Vec::new(),
-        first_seqs: Vec::new(),
-        seq_next: expected.max(window.durable + 1),
-        number_next: window.number_next,
-        go_on_at: None,
-    };
+    let mut seq_next = expected.max(window.durable + 1);
+    let first_cut = window.found.get(good);
+    seq_next += u64::from(first_cut.is_some());
+    let cut = Cut { good, mark: seq_next - 1, tidy: damage.is_empty() };
+    make_sure(disk, &window, &cut, &unsynced).map_err(|error| disk_error("ending the journal", &error))?;
+    let mut start =
+        Start { files: Vec::new(), first_seqs: Vec::new(), seq_next, number_next: window.number_next, go_on_at: None };
     let mut last = None;
-    for found in &window.found[..good] {
+    for found in window.found[..good].iter().chain(first_cut) {
         if last != Some(found.file()) {
             last = Some(found.file());
             start.files.push(Arc::clone(&window.files[found.file()]));
-            start.first_seqs.push(found.seq);
+            start.first_seqs.push(found.seq.min(seq_next - 1));
         }
     }
     // Behind a whole end the last file goes on; behind damage a new one is begun.
     if damage.is_empty() {
-        start.go_on_at = window.found[..good].last().map(|found| found.end());
+        let mark_end = first_cut.map(|mark| mark.at() + ENTRY_HEADER_BYTES as u64);
+        start.go_on_at = mark_end.or(window.found[..good].last().map(|found| found.end()));
     }
     Ok(Outcome { start, damage, torn_bytes })
 }
@@ -268,26 +268,56 @@ pub(crate) fn damage(file: String, at: u64, bytes: u64) -> Damage {
     Damage { file, at, bytes, logs: Vec::new() }
 }
 
-// Voids what lies beyond the cut, so that nothing written later can be confused with it, and makes the rest durable.
-fn make_sure(disk: &dyn Disk, window: &Window, good: usize, unsynced: &[usize], tidy: bool) -> io::Result<()> {
-    let (kept, cut) = window.found.split_at(good);
-    let last = kept.last().map(|found| found.file());
-    for found in cut.iter().filter(|found| Some(found.file()) == last) {
-        window.files[found.file()].handle.write_at(found.at(), &[0; ENTRY_HEADER_BYTES])?;
+/// Where the torn end begins.
+struct Cut {
+    /// So many of the found entries stay.
+    good: usize,
+    /// Only what is cut may say how far all before it was durable. So the first entry that is cut becomes an empty one
+    /// of this number that says it: else damage before it would be taken for a torn end by the next start.
+    mark: u64,
+    /// Nothing is damaged. Else no file is removed: it may hold what is missing.
+    tidy: bool,
+}
+
+// Voids what lies beyond the cut, so that nothing written later can be confused with it, and makes the rest durable. In
+// whatever order entries become void, the next start finds the same cut.
+fn make_sure(disk: &dyn Disk, window: &Window, cut: &Cut, unsynced: &[usize]) -> io::Result<()> {
+    let (kept, mut beyond) = window.found.split_at(cut.good);
+    let mut last = kept.last().map(|found| found.file());
+    if let Some((first, rest)) = beyond.split_first() {
+        write_mark(&window.files[first.file()], first.at(), cut.mark, window.durable)?;
+        (last, beyond) = (Some(first.file()), rest);
     }
-    let voided = cut.first().map(|found| found.file()).filter(|file| Some(*file) == last);
+    let stays = |file: usize| Some(file) == last || !cut.tidy;
+    let mut voided: Vec<usize> = Vec::new();
+    for found in beyond.iter().filter(|found| stays(found.file())) {
+        window.files[found.file()].handle.write_at(found.at(), &[0; ENTRY_HEADER_BYTES])?;
+        if voided.last() != Some(&found.file()) {
+            voided.push(found.file());
+        }
+    }
     for at in unsynced.iter().copied().chain(voided) {
         window.files[at].handle.sync()?;
     }
     for (at, file) in window.files.iter().enumerate() {
-        let holds_cut = cut.iter().any(|found| found.file() == at) && Some(at) != last;
+        let holds_cut = beyond.iter().any(|found| found.file() == at) && !stays(at);
         let empty = !window.found.iter().any(|found| found.file() == at);
-        if holds_cut || (empty && tidy) {
+        if holds_cut || (empty && cut.tidy) {
             disk.remove(&file_name(u64::from(file.number)))?;
         }
     }
-    for file in window.unreadable.iter().filter(|_| tidy) {
+    for file in window.unreadable.iter().filter(|_| cut.tidy) {
         disk.remove(&file_name(u64::from(file.number)))?;
     }
     if window.files.is_empty() && window.unreadable.is_empty() { Ok(()) } else { disk.sync_folder("journal") }
+}
+
+// An entry without content, durable before anything else goes.
+fn write_mark(file: &JournalFile, at: u64, seq: u64, synced: u64) -> io::Result<()> {
+    let directory_crc = seeded_crc(&file.generation, &[]);
+    let header = EntryHeader { seq, synced, at, units_bytes: 0, directory_bytes: 0, directory_crc };
+    let mut bytes = [0; ENTRY_HEADER_BYTES];
+    header.encode(&file.generation, &mut bytes);
+    file.handle.write_at(at, &bytes)?;
+    file.handle.sync()
 }

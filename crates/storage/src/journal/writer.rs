@@ -62,6 +62,8 @@ pub(crate) struct Writer {
     spares: Vec<u32>,
     /// Logs whose ranges are still to be told of, since a file has ended.
     ranges: Vec<LogId>,
+    /// Logs that the last entries have changed, some more than once: the next mark tells their ranges.
+    recent: Vec<LogId>,
     size_hint: usize,
 }
 
@@ -118,6 +120,7 @@ impl Writer {
             number_next,
             spares: Vec::new(),
             ranges: Vec::new(),
+            recent: Vec::new(),
             size_hint: 0,
         })
     }
@@ -235,6 +238,10 @@ impl Writer {
     pub(crate) fn seal(&mut self, index: &mut Index, tail: &mut TailCache) {
         let Some(file) = self.current().filter(|_| self.building).cloned() else { return };
         let head = Head { seq: self.seq_next, synced: self.synced_seq, at: self.at, generation: &file.generation };
+        self.recent.extend(self.entry.logs().take(RANGES_MAX));
+        if self.recent.len() > 2 * RANGES_MAX {
+            self.recent.drain(..self.recent.len() - RANGES_MAX);
+        }
         let mut has_units = false;
         let bytes = self.entry.seal(head, |log, first, crc| {
             has_units = true;
@@ -258,10 +265,28 @@ impl Writer {
         room && is_clean && !self.building && !self.files.is_empty()
     }
 
-    /// Begins an entry without content: all that it says is how far everything is durable.
-    pub(crate) fn begin_mark(&mut self) {
+    /// Notes logs that the entries before may have changed; the last ones count.
+    pub(crate) fn note_recent(&mut self, logs: &[LogId]) {
+        self.recent.extend_from_slice(logs.get(logs.len().saturating_sub(RANGES_MAX)..).unwrap_or_default());
+    }
+
+    /// Makes an entry without content: it says how far everything is durable, and where the logs end that were changed
+    /// last. Else nothing would say what is missing if the last entry with content were found damaged.
+    pub(crate) fn seal_mark(&mut self, index: &mut Index, tail: &mut TailCache) {
         self.entry.begin(super::frame::ENTRY_HEADER_BYTES);
         self.building = true;
+        let mut logs = std::mem::take(&mut self.recent);
+        logs.drain(..logs.len().saturating_sub(RANGES_MAX));
+        logs.sort_unstable();
+        logs.dedup();
+        let room = self.file_bytes.saturating_sub(self.at + 2 * super::frame::ENTRY_HEADER_BYTES as u64);
+        for id in logs.iter().take(room as usize / LOG_RANGE_BYTES) {
+            if let Some(log) = index.get(*id) {
+                self.entry.log_range(*id, log.start, log.end);
+            }
+        }
+        self.seal(index, tail);
+        self.recent.clear();
     }
 
     /// Hands all that is sealed to the operating system. Answers whether there was anything.

@@ -71,9 +71,12 @@ pub(crate) fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io:
     Ok(Footer::decode(&footer).ok())
 }
 
-// Walks from extent to extent; what lies behind a damaged header stays out of reach, and so does an extent that was
-// cut: blocks are read whole, and those before it are not to suffer.
-fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer> {
+/// A footer made from the data: walks from extent to extent. What lies behind a damaged header stays out of reach, and
+/// so does an extent that was cut: blocks are read whole, and those before it are not to suffer.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer> {
     let mut footer = Footer::default();
     let len = handle.len()?;
     let mut at = EXTENTS_AT;
