@@ -4,7 +4,8 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use cluster::meta::{Credential, User};
-use sha2::{Digest, Sha256};
+use md5::Md5;
+use sha2::{Digest, Sha256, Sha512};
 
 use crate::BrokerError;
 use crate::ids::random;
@@ -49,18 +50,20 @@ pub(crate) fn verify(password: &[u8], credentials: &[Credential]) -> bool {
             Ok(hash) => argon2().verify_password(password, &hash).is_ok(),
             Err(_) => false,
         },
-        Credential::SaltedSha256(text) => verify_sha256(password, text),
+        Credential::SaltedSha256(text) => verify_salted::<Sha256>(password, text),
+        Credential::SaltedSha512(text) => verify_salted::<Sha512>(password, text),
+        Credential::SaltedMd5(text) => verify_salted::<Md5>(password, text),
     })
 }
 
-fn verify_sha256(password: &[u8], text: &str) -> bool {
+fn verify_salted<D: Digest>(password: &[u8], text: &str) -> bool {
     let Some(bytes) = from_hex(text) else {
         return false;
     };
     let Some((salt, stored)) = bytes.split_at_checked(SALT_BYTES) else {
         return false;
     };
-    let computed = Sha256::new().chain_update(salt).chain_update(password).finalize();
+    let computed = D::new().chain_update(salt).chain_update(password).finalize();
     is_equal(&computed, stored)
 }
 
@@ -107,6 +110,22 @@ mod tests {
         for damaged in ["", "0", "xy", "01020304", "01020304ff"] {
             assert!(!verify(b"secret", &[Credential::SaltedSha256(damaged.into())]), "{damaged}");
             assert!(!verify(b"secret", &[Credential::Argon2(damaged.into())]), "{damaged}");
+        }
+    }
+
+    /// The first is RabbitMQ 3.10.8's own; the others follow its rule.
+    #[test]
+    fn hashes_of_other_servers_are_taken() {
+        let sha256 = "b1c9e4d45d7b4f71dcfa32fcdf2b44cf7d41e26814c6e0c9d7635c7ba7b1c9351af766e4";
+        let sha512 = "696f4d7537755adb4174ac5f04f5c96cf41bf534d20682de887c6e84871477676fffa8526729b0161ec847796741138\
+                      3e6b60867d4f5ca75af609dd48994d4b8628297d2";
+        for (credential, password) in [
+            (Credential::SaltedSha256(sha256.into()), "guest"),
+            (Credential::SaltedSha512(sha512.into()), "secret-usha512"),
+            (Credential::SaltedMd5("ab3f7bb4dfadee9b37c24f9a4b0c0a86ae012d71".into()), "secret-umd5"),
+        ] {
+            assert!(verify(password.as_bytes(), &[credential.clone()]), "{credential:?}");
+            assert!(!verify(b"other", &[credential]));
         }
     }
 

@@ -38,6 +38,10 @@ pub enum Credential {
     Argon2(String),
     /// A 4-byte salt and the SHA-256 of salt and password (hexadecimal): for imported users and the default one.
     SaltedSha256(String),
+    /// As [`Credential::SaltedSha256`], with SHA-512: only for imported users.
+    SaltedSha512(String),
+    /// As [`Credential::SaltedSha256`], with MD5: only for imported users.
+    SaltedMd5(String),
 }
 
 impl Catalog {
