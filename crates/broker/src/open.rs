@@ -139,7 +139,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
     }
     for queue in catalog.queues.values() {
         for log in queue.source.own_logs() {
-            core.partitions.add(LogId(log), end(LogId(log)), LogSettings::of_queue());
+            core.partitions.add(LogId(log), end(LogId(log)), LogSettings::of_queue(queue.kind()));
         }
     }
     Ok(())

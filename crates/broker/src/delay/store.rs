@@ -58,7 +58,7 @@ impl Queues {
         let bucket = Bucket::new(log, span);
         let change = [(state::delays_of(log), StateChange::Snapshot(&bucket.snapshot()))];
         core.commit(&Batch { state: &change, ..Batch::default() }, SyncPolicy::None)?;
-        core.partitions.add(log, Offset::ZERO, LogSettings::of_queue());
+        core.partitions.add(log, Offset::ZERO, LogSettings::of_broker());
         self.delays.buckets.insert(log, bucket);
         Ok(log)
     }
@@ -118,7 +118,7 @@ impl super::Delays {
                     let (start, end) = range.map_or((0, 0), |range| (range.start.0, range.end.0));
                     bucket.cursor.reopen(start, end);
                     bucket.read = bucket.cursor.head();
-                    core.partitions.add(log, Offset(end), LogSettings::of_queue());
+                    core.partitions.add(log, Offset(end), LogSettings::of_broker());
                     self.buckets.insert(log, bucket);
                 }
                 Err(why) => tracing::error!(%why, %log, "a bucket of delayed messages cannot be opened"),

@@ -95,6 +95,7 @@ impl Partitions {
             return;
         };
         partition.log.next = end;
+        let policy = if partition.log.settings.seen_when_written { SyncPolicy::None } else { policy };
         if partition.watermark.appended(end, lsn, policy) {
             match policy {
                 SyncPolicy::None => self.to_write.push_back((lsn, log)),

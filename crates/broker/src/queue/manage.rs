@@ -147,7 +147,7 @@ impl Queues {
         let mut queue = Queue::new(id, spec, owner, tracks, core.now);
         let lsn = if queue.is_stored() { core.run(&create(id, spec, source))? } else { Lsn::default() };
         for log in queue.own_logs() {
-            core.partitions.add(log, Offset::ZERO, LogSettings::of_queue());
+            core.partitions.add(log, Offset::ZERO, LogSettings::of_queue(queue.kind()));
         }
         if queue.rules.is_some() {
             mark(&mut queue, &mut self.marked); // sets its timers

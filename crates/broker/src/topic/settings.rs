@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cluster::meta::{Topic, TopicConfig};
+use cluster::meta::{QueueKind, Topic, TopicConfig};
 
 use super::config;
 
@@ -18,6 +18,8 @@ pub(crate) struct LogSettings {
     pub(crate) retention: Option<Retention>,
     /// How it is compacted; `None`: it is not.
     pub(crate) compaction: Option<Compaction>,
+    /// Messages are seen once they are written, also those whose writers wait for a sync.
+    pub(crate) seen_when_written: bool,
 }
 
 /// When the newest segment of a log ends and another begins.
@@ -86,17 +88,27 @@ impl LogSettings {
                 lag_max_ms: number("max.compaction.lag.ms"),
                 dirty_ratio: config::value(config, "min.cleanable.dirty.ratio").parse().unwrap_or(0.5),
             }),
+            seen_when_written: false,
         }
     }
 
-    /// Those of a queue's own log: it is trimmed by what is settled and by nothing else.
-    pub(crate) fn of_queue() -> Arc<LogSettings> {
-        static SHARED: LazyLock<Arc<LogSettings>> = LazyLock::new(|| {
+    /// Those of a queue's own log: it is trimmed by what is settled and by nothing else. Its consumers need not wait for
+    /// the sync that a publisher waits for, unless the queue promises that every message lasts.
+    pub(crate) fn of_queue(kind: QueueKind) -> Arc<LogSettings> {
+        static SHARED: LazyLock<[Arc<LogSettings>; 2]> = LazyLock::new(|| {
             let rolling = Rolling { bytes: u64::MAX, ms: i64::MAX, jitter_ms: 0 };
-            let batch_bytes_max = usize::MAX;
-            Arc::new(LogSettings { batch_bytes_max, rolling, retention: None, compaction: None })
+            let (batch_bytes_max, retention, compaction) = (usize::MAX, None, None);
+            [false, true].map(|seen_when_written| {
+                Arc::new(LogSettings { batch_bytes_max, rolling, retention, compaction, seen_when_written })
+            })
         });
-        Arc::clone(&SHARED)
+        let [safe, plain] = &*SHARED;
+        Arc::clone(if kind == QueueKind::Plain { plain } else { safe })
+    }
+
+    /// Those of a log of the broker's own, which nobody reads but itself.
+    pub(crate) fn of_broker() -> Arc<LogSettings> {
+        LogSettings::of_queue(QueueKind::Safe)
     }
 }
 

@@ -39,6 +39,12 @@ impl Queue {
     pub fn options(&self) -> QueueOptions {
         self.options.as_deref().cloned().unwrap_or_default()
     }
+
+    /// What it promises.
+    #[must_use]
+    pub fn kind(&self) -> QueueKind {
+        self.options.as_ref().map_or(QueueKind::Plain, |options| options.kind)
+    }
 }
 
 /// What a queue does besides keeping messages and handing them out.
