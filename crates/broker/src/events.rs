@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::queue::Delivery;
 use crate::{Event, SessionId};
 
 /// The queue of events. An event for a session that has closed is passed over by the driver.
@@ -10,7 +11,15 @@ pub(crate) struct Events {
     queue: VecDeque<(u64, SessionId, Event)>,
     /// The number of the next event.
     next: u64,
+    /// Emptied batches of deliveries, to be filled again.
+    batches: Vec<Vec<Delivery>>,
 }
+
+/// Emptied batches that are kept.
+const BATCHES_MAX: usize = 32;
+
+/// Deliveries for which one keeps room.
+const BATCH_ROOM_MAX: usize = 512;
 
 impl Events {
     /// Tells `session`.
@@ -22,6 +31,19 @@ impl Events {
     /// The oldest event.
     pub(crate) fn pop(&mut self) -> Option<(SessionId, Event)> {
         self.queue.pop_front().map(|(_, session, event)| (session, event))
+    }
+
+    /// An empty batch, with room if one was spent before.
+    pub(crate) fn batch(&mut self) -> Vec<Delivery> {
+        self.batches.pop().unwrap_or_default()
+    }
+
+    /// A batch has been dealt with.
+    pub(crate) fn spent(&mut self, mut batch: Vec<Delivery>) {
+        if self.batches.len() < BATCHES_MAX && batch.capacity() <= BATCH_ROOM_MAX {
+            batch.clear();
+            self.batches.push(batch);
+        }
     }
 
     /// The number that the next event gets.

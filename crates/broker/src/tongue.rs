@@ -159,6 +159,8 @@ impl Piece {
 pub struct Outbox {
     pieces: std::collections::VecDeque<Piece>,
     open: Vec<u8>,
+    /// What was gathered last: about as much will be again.
+    gathered_bytes: usize,
     queued_bytes: usize,
     file_bytes: usize,
     /// How large an answer may be now; 0 when nobody has said.
@@ -174,12 +176,18 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// have drained below it again.
 pub const OUTPUT_ROOM_BYTES: usize = 256 << 10;
 
+/// The gathering buffer begins with no more room than this.
+const GATHER_ROOM_BYTES: usize = 16 << 10;
+
 /// Shared pieces from this size on are not copied into the gathering buffer.
 const SHARE_BYTES_MIN: usize = 4096;
 
 impl Outbox {
     /// The gathering buffer: append to it, never shorten it below what it held.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.open.capacity() == 0 {
+            self.open.reserve_exact(self.gathered_bytes.min(GATHER_ROOM_BYTES));
+        }
         &mut self.open
     }
 
@@ -292,6 +300,7 @@ impl Outbox {
 
     fn seal(&mut self) {
         if !self.open.is_empty() {
+            self.gathered_bytes = self.open.len();
             let gathered = Bytes::from(std::mem::take(&mut self.open));
             self.queued_bytes += gathered.len();
             self.pieces.push_back(Piece::Bytes(gathered));

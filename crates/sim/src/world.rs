@@ -47,15 +47,28 @@ impl World {
     /// # Errors
     /// The core's, when the disk cannot be used.
     pub fn open(disk: SimDisk, tongues: &[&dyn Tongue], seed: u64) -> Result<World, BrokerError> {
+        let mut options = Options::default();
+        options.storage.journal_file_bytes = 128 << 10;
+        options.storage.journal_files_max = 2;
+        options.storage.reserve_bytes = 0;
+        World::open_with(disk, tongues, seed, options)
+    }
+
+    /// Opens a server with settings of its own.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn open_with(
+        disk: SimDisk,
+        tongues: &[&dyn Tongue],
+        seed: u64,
+        options: Options,
+    ) -> Result<World, BrokerError> {
         let now = Now { mono: model::Mono(1), wall: model::Wall(1_700_000_000_000) };
         let mut formats = Formats::default();
         tongues.iter().filter_map(|tongue| tongue.format()).for_each(|format| formats.add(format));
         let ledger = tongues.iter().find_map(|tongue| tongue.ledger());
         let ledger = ledger.ok_or_else(|| BrokerError::Invalid("no tongue brings a ledger".to_owned()))?;
-        let mut options = Options::default();
-        options.storage.journal_file_bytes = 128 << 10;
-        options.storage.journal_files_max = 2;
-        options.storage.reserve_bytes = 0;
         let broker = Broker::open(Arc::new(disk.clone()), options, formats, ledger, now)?;
         let (connections, jobs) = (BTreeMap::new(), Vec::new());
         let mut random = Random::new(seed);

@@ -147,7 +147,8 @@ impl Storage {
         }
         let file_bytes = self.options.journal_file_bytes;
         let full = |why: io::Error| self.space.refuse(&*self.disk, file_bytes, &why);
-        self.writer.make_room(bytes, &mut self.index, &mut self.tail).map_err(full)?;
+        let room = (bytes, !batch.appends.is_empty());
+        self.writer.make_room(room, &mut self.index, &mut self.tail).map_err(full)?;
         let file = self.writer.current_number();
         for (log, first) in batch.rolls {
             self.writer.entry().0.roll(*log, *first);

@@ -110,4 +110,9 @@ impl Broker {
     pub fn settle(&mut self, session: SessionId, keys: &[DeliveryKey], how: Settle) {
         self.queues.settle(session, keys, how);
     }
+
+    /// A session is done with the deliveries of an event: their memory serves the next.
+    pub fn spent(&mut self, batch: Vec<Delivery>) {
+        self.core.events.spent(batch);
+    }
 }

@@ -4,6 +4,7 @@ use model::FormatTag;
 
 use super::{ConsumeSpec, ConsumerId, Delivery};
 use crate::SessionId;
+use crate::events::Events;
 
 /// One consumer.
 #[derive(Debug)]
@@ -134,9 +135,12 @@ impl Consumers {
     }
 
     /// The one in turn was served with `delivery`: the turn goes on.
-    pub(super) fn served(&mut self, delivery: Delivery) {
+    pub(super) fn served(&mut self, delivery: Delivery, events: &mut Events) {
         if let Some(consumer) = self.list.get_mut(self.at) {
             consumer.credit -= 1;
+            if consumer.batch.capacity() == 0 {
+                consumer.batch = events.batch();
+            }
             consumer.batch.push(delivery);
         }
         self.at += 1;

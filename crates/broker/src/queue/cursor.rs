@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use model::LogId;
 
+use super::held::{Flight, Held};
 use super::ranges::RangeSet;
+use super::rare::RareMap;
 use super::sums::{Sums, Weight};
 use crate::SessionId;
 
@@ -44,11 +46,11 @@ pub(crate) struct Cursor {
     /// Everything before was delivered at least once, unless `counts` or `back` know better.
     delivered: u64,
     /// Given back, with the deliveries made of each. Invariant: all lie before `next`.
-    back: BTreeMap<u64, u32>,
+    back: RareMap<u32>,
     /// Deliveries before the last opening of offsets at or after `next`, where they are not the usual one.
-    counts: BTreeMap<u64, u32>,
+    counts: RareMap<u32>,
     /// In flight: who has it.
-    held: BTreeMap<(SessionId, u64), Flight>,
+    held: Held,
     /// How many of `held` are dying.
     dying: u64,
     /// Kept for logs that need them.
@@ -57,23 +59,13 @@ pub(crate) struct Cursor {
     pub(super) news: News,
 }
 
-/// A message in flight.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flight {
-    /// How many deliveries were made before this one.
-    attempts: u32,
-    /// Whatever moment the queue counts from; see [`Cursor::held_since`].
-    since: u32,
-    weight: Weight,
-}
-
 /// Changes not recorded yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct News {
     /// Settled.
     pub(super) settled: RangeSet,
     /// Deliveries made of messages delivered more than once (or, given back unseen, not at all).
-    pub(super) counts: BTreeMap<u64, u32>,
+    pub(super) counts: RareMap<u32>,
     /// `delivered` has moved.
     pub(super) delivered: bool,
     /// The sums have changed.
@@ -99,9 +91,9 @@ impl Cursor {
             ahead: 0,
             end: start,
             delivered: start,
-            back: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            held: BTreeMap::new(),
+            back: RareMap::default(),
+            counts: RareMap::default(),
+            held: Held::default(),
             dying: 0,
             sums: None,
             news: News::default(),
@@ -110,19 +102,21 @@ impl Cursor {
 
     /// Takes over what a snapshot says. Only before [`Cursor::reopen`].
     pub(super) fn restore(&mut self, head: u64, done: RangeSet, counts: BTreeMap<u64, u32>) {
-        (self.head, self.done, self.counts, self.delivered) = (head, done, counts, head);
+        (self.head, self.done, self.delivered) = (head, done, head);
+        self.counts = RareMap::default();
+        self.counts.extend(counts);
     }
 
     /// Takes over what a delta says. Only before [`Cursor::reopen`].
     pub(super) fn replay(&mut self, delivered: u64, settled: &RangeSet, counts: &BTreeMap<u64, u32>) {
         self.delivered = self.delivered.max(delivered);
-        self.counts.extend(counts);
+        self.counts.extend(counts.iter().map(|(&offset, &made)| (offset, made)));
         for (from, to) in settled.iter() {
             self.done.insert(from, to);
-            forget(&mut self.counts, from, to);
+            self.counts.remove_range(from, to);
         }
         self.head = self.done.absorb(self.head);
-        forget(&mut self.counts, 0, self.head);
+        self.counts.remove_range(0, self.head);
     }
 
     /// All records are read: whatever was in flight is ready again. The log holds `start..end`; a record that speaks
@@ -131,7 +125,8 @@ impl Cursor {
         self.done.cut(end);
         self.head = self.done.absorb(self.head.max(start).min(end.max(start)));
         self.delivered = self.delivered.min(end).max(self.head);
-        self.counts.retain(|&offset, _| offset >= self.head && offset < end);
+        let head = self.head;
+        self.counts.retain(|offset| offset >= head && offset < end);
         self.next = self.head;
         self.ahead = self.done.total();
         self.end = end.max(self.head);
@@ -149,7 +144,7 @@ impl Cursor {
     /// The log was trimmed by others: what lies before `start` is gone, unsettled or not.
     pub(crate) fn start_moved(&mut self, start: u64) {
         if start > self.head {
-            self.back = self.back.split_off(&start);
+            self.back = self.back.split_off(start);
             self.settle_range(self.head, start);
             self.end = self.end.max(start);
         }
@@ -157,8 +152,8 @@ impl Cursor {
 
     /// The message that [`Cursor::take`] would give out.
     pub(crate) fn peek(&self) -> Option<u64> {
-        match self.back.first_key_value() {
-            Some((&offset, _)) => Some(offset),
+        match self.back.first() {
+            Some((offset, _)) => Some(offset),
             None => (self.next < self.end).then_some(self.next),
         }
     }
@@ -176,7 +171,7 @@ impl Cursor {
             self.delivered = offset + 1;
             self.news.delivered = true;
         }
-        self.held.insert((session, offset), Flight { attempts, since, weight });
+        self.held.insert(session, offset, Flight { attempts, since, weight });
         Some(Taken { offset, attempts })
     }
 
@@ -187,17 +182,16 @@ impl Cursor {
             None if self.next < self.end => self.take_next(),
             None => return None,
         };
-        self.held.insert((THE_DEAD, offset), Flight { attempts, since: 0, weight });
+        self.held.insert(THE_DEAD, offset, Flight { attempts, since: 0, weight });
         self.dying += 1;
         Some(offset)
     }
 
     /// `session` has a message that is to die; false when it does not hold it.
     pub(crate) fn doom(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(flight) = self.held.remove(&(session, offset)) else { return false };
-        self.held.insert((THE_DEAD, offset), flight);
-        self.dying += 1;
-        true
+        let doomed = self.held.hand_over(session, offset, THE_DEAD);
+        self.dying += u64::from(doomed);
+        doomed
     }
 
     /// A dying message is gone.
@@ -207,21 +201,22 @@ impl Cursor {
 
     /// How many deliveries were made of a message that `session` holds, this one too.
     pub(crate) fn attempts_of(&self, session: SessionId, offset: u64) -> Option<u32> {
-        self.held.get(&(session, offset)).map(|flight| flight.attempts.saturating_add(1))
+        self.held.get(session, offset).map(|flight| flight.attempts.saturating_add(1))
     }
 
     /// Who has held messages since before `moment`, with the lowest offset of each.
     pub(crate) fn held_since(&self, moment: u32) -> Vec<(SessionId, u64)> {
-        let late = self.held.iter().filter(|(key, flight)| key.0 != THE_DEAD && flight.since < moment);
-        let mut all = late.map(|(key, _)| *key).collect::<Vec<_>>();
-        all.dedup_by_key(|key| key.0);
+        let late = self.held.iter().filter(|(session, _, flight)| *session != THE_DEAD && flight.since < moment);
+        let mut all = late.map(|(session, offset, _)| (session, offset)).collect::<Vec<_>>();
+        all.sort_unstable();
+        all.dedup_by_key(|(session, _)| *session);
         all
     }
 
     fn take_next(&mut self) -> (u64, u32) {
         let offset = self.next;
         let usual = u32::from(offset < self.delivered);
-        let attempts = self.counts.remove(&offset).unwrap_or(usual);
+        let attempts = self.counts.remove(offset).unwrap_or(usual);
         self.next += 1;
         self.pass_done();
         (offset, attempts)
@@ -229,15 +224,13 @@ impl Cursor {
 
     /// There are no messages at `from..to` (a gap, or they cannot be read): they are passed over.
     pub(crate) fn skip(&mut self, from: u64, to: u64) {
-        let mut kept = self.back.split_off(&from);
-        let mut beyond = kept.split_off(&to);
-        self.back.append(&mut beyond);
+        self.back.remove_range(from, to);
         self.settle_range(from, to);
     }
 
     /// `session` is done with a message; false when it does not hold it.
     pub(crate) fn settle(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(flight) = self.held.remove(&(session, offset)) else { return false };
+        let Some(flight) = self.held.remove(session, offset) else { return false };
         if let Some(sums) = &mut self.sums {
             sums.remove(flight.weight);
             self.news.sums = true;
@@ -248,7 +241,7 @@ impl Cursor {
 
     /// `session` gives a message back: it is ready again at its old place. False when it does not hold it.
     pub(crate) fn requeue(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(Flight { attempts, .. }) = self.held.remove(&(session, offset)) else {
+        let Some(Flight { attempts, .. }) = self.held.remove(session, offset) else {
             return false;
         };
         if offset >= self.head {
@@ -259,7 +252,7 @@ impl Cursor {
 
     /// A message given out never reached anybody: as if it had not been.
     pub(crate) fn untake(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(Flight { attempts, .. }) = self.held.remove(&(session, offset)) else {
+        let Some(Flight { attempts, .. }) = self.held.remove(session, offset) else {
             return false;
         };
         if offset >= self.head {
@@ -271,18 +264,21 @@ impl Cursor {
 
     /// What a session holds.
     pub(crate) fn held_by(&self, session: SessionId) -> Vec<u64> {
-        self.held.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| key.1).collect()
+        let its = self.held.iter().filter(|(whose, ..)| *whose == session);
+        let mut all = its.map(|(_, offset, _)| offset).collect::<Vec<_>>();
+        all.sort_unstable();
+        all
     }
 
     /// Settles all that is ready; answers how many that were. What is in flight stays.
     pub(crate) fn purge(&mut self) -> u64 {
         let ready = self.ready();
-        for offset in std::mem::take(&mut self.back).into_keys() {
+        while let Some((offset, _)) = self.back.pop_first() {
             self.settle_range(offset, offset + 1);
         }
         self.settle_range(self.next, self.end);
         if let Some(sums) = &mut self.sums {
-            sums.only(self.held.values().map(|flight| flight.weight));
+            sums.only(self.held.iter().map(|(_, _, flight)| flight.weight));
             self.news.sums = true;
         }
         ready
@@ -320,7 +316,7 @@ impl Cursor {
 
     /// Whose messages in flight are, once for each.
     pub(crate) fn holders(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.held.keys().map(|(session, _)| *session).filter(|session| *session != THE_DEAD)
+        self.held.iter().map(|(session, ..)| session).filter(|session| *session != THE_DEAD)
     }
 
     /// The sums, if this log needs them.
@@ -330,7 +326,7 @@ impl Cursor {
 
     /// Bytes of messages that wait for a consumer, where sums are kept.
     pub(crate) fn ready_bytes(&self) -> u64 {
-        let held = self.held.values().map(|flight| u64::from(flight.weight.bytes)).sum::<u64>();
+        let held = self.held.iter().map(|(_, _, flight)| u64::from(flight.weight.bytes)).sum::<u64>();
         self.sums.as_ref().map_or(0, |sums| sums.bytes.saturating_sub(held))
     }
 
@@ -397,7 +393,7 @@ impl Cursor {
             self.head = self.done.absorb(self.head);
         }
         if to > self.next {
-            forget(&mut self.counts, from, to);
+            self.counts.remove_range(from, to);
             self.next = self.next.max(self.head);
             self.ahead = self.done.iter().map(|(start, end)| end.saturating_sub(start.max(self.next))).sum();
             self.pass_done();
@@ -427,7 +423,7 @@ impl Cursor {
     /// The changes are recorded.
     pub(crate) fn recorded(&mut self) {
         self.news.settled.clear();
-        self.news.counts.clear();
+        self.news.counts = RareMap::default();
         self.news.delivered = false;
         self.news.sums = false;
     }
@@ -443,19 +439,12 @@ impl Cursor {
 
     /// All there is to store. Offsets before `delivered` were delivered once unless `counts` says otherwise.
     pub(super) fn whole(&self) -> Whole<'_> {
-        let mut counts = self.counts.clone();
+        let mut counts = BTreeMap::new();
+        counts.extend(self.counts.iter());
         let back = self.back.iter().filter(|&(_, &made)| made != 1);
         counts.extend(back);
-        let held = self.held.iter().filter(|&(key, flight)| flight.attempts > 0 && key.1 >= self.head);
-        counts.extend(held.map(|(key, flight)| (key.1, flight.attempts.saturating_add(1))));
+        let held = self.held.iter().filter(|&(_, offset, flight)| flight.attempts > 0 && offset >= self.head);
+        counts.extend(held.map(|(_, offset, flight)| (offset, flight.attempts.saturating_add(1))));
         Whole { head: self.head, delivered: self.delivered, done: &self.done, counts }
     }
-}
-
-fn forget(counts: &mut BTreeMap<u64, u32>, from: u64, to: u64) {
-    if counts.is_empty() || from >= to {
-        return;
-    }
-    let mut rest = counts.split_off(&from);
-    counts.append(&mut rest.split_off(&to));
 }

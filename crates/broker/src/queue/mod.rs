@@ -6,12 +6,14 @@ mod consumers;
 pub(crate) mod cursor;
 #[cfg(test)]
 mod cursor_tests;
+mod held;
 mod listing;
 mod manage;
 #[allow(clippy::module_inception)]
 mod queue;
 mod queues;
 pub(crate) mod ranges;
+pub(crate) mod rare;
 pub(crate) mod record;
 pub(crate) mod ruled;
 mod rules;

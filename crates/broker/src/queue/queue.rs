@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
-use storage::{ReadId, StorageError};
+use storage::StorageError;
 
 use super::consumers::Consumers;
 use super::ranges::RangeSet;
@@ -13,10 +13,10 @@ use super::record;
 use super::rules::{Rules, pause};
 use super::sums::Weight;
 use super::track::{Head, Looked, Track};
+use super::window::Ahead;
 use super::{Body, Delivery, DeliveryKey, QueueInfo, QueueKind, QueueSpec, Settle, Tell};
 use crate::core::Core;
 use crate::dead_letter::Dead;
-use crate::id_map::IdMap;
 use crate::{CallId, Event, SessionId};
 
 /// Bytes handed out in one turn before others have theirs.
@@ -153,7 +153,7 @@ impl Queue {
         &mut self,
         session: SessionId,
         wanted: FormatTag,
-        reads: &mut IdMap<ReadId, u64>,
+        ahead: &mut Ahead,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
         let with_marks = self.rules.as_ref().is_some_and(|rules| rules.needs_marks());
@@ -166,7 +166,7 @@ impl Queue {
                 if track.cursor.peek().is_none() && track.waits.is_none() {
                     break None;
                 }
-                match track.head((wanted, with_marks), (self.id, reads), core) {
+                match track.head((wanted, with_marks), (self.id, ahead), core) {
                     Head::Message(looked) => match self.rules.as_deref_mut() {
                         Some(rules) if rules.has_lives() && looked.offset < track.fresh => {
                             if !rules.is_dead(&looked.marks, core.now.wall) {
@@ -219,12 +219,12 @@ impl Queue {
 
     /// After all that consumers want was handed out: what is at the head and has lived too long dies, and so does what
     /// is too much. True when it stopped to let others have their turn.
-    pub(super) fn tend(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
+    pub(super) fn tend(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         if self.rules.is_none() {
             return false;
         }
         self.tracks.iter_mut().for_each(|track| track.fresh = u64::MAX);
-        let more = self.end_lives(reads, core) || self.drop_excess(reads, core);
+        let more = self.end_lives(ahead, core) || self.drop_excess(ahead, core);
         if self.getters.is_empty() || self.tracks.iter().any(|track| track.waits.is_some()) {
             return more;
         }
@@ -234,7 +234,7 @@ impl Queue {
         more
     }
 
-    fn end_lives(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
+    fn end_lives(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
         loop {
             let head = self.head_at();
@@ -253,7 +253,7 @@ impl Queue {
             if rules.is_busy() {
                 return true;
             }
-            match track.head((wanted, true), (self.id, reads), core) {
+            match track.head((wanted, true), (self.id, ahead), core) {
                 // What does not say when it was published lives from when it came to the head.
                 Head::Message(looked) if known.is_some() || rules.is_dead(&looked.marks, core.now.wall) => {
                     kill(track, rules, looked, Reason::Expired);
@@ -268,7 +268,7 @@ impl Queue {
         }
     }
 
-    fn drop_excess(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
+    fn drop_excess(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
         loop {
             let (ready, bytes, head) = (self.ready(), self.ready_bytes(), self.head_at());
@@ -285,7 +285,7 @@ impl Queue {
             if rules.is_busy() {
                 return true;
             }
-            match track.head((wanted, true), (self.id, reads), core) {
+            match track.head((wanted, true), (self.id, ahead), core) {
                 Head::Message(looked) => kill(track, rules, looked, Reason::MaxLength),
                 Head::Empty => {}
                 Head::Pending | Head::Failed(_) => return false,
@@ -298,7 +298,7 @@ impl Queue {
     }
 
     /// Hands ready messages to consumers with credit. True when it stopped to let others have their turn.
-    pub(super) fn pump(&mut self, reads: &mut IdMap<ReadId, u64>, core: &mut Core) -> bool {
+    pub(super) fn pump(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         let mut bytes_left = PUMP_BYTES_MAX;
         let more = loop {
             let Some(consumer) = self.consumers.next_with_credit() else { break false };
@@ -306,13 +306,13 @@ impl Queue {
                 break true;
             }
             let (session, wanted, auto_settle) = (consumer.session, consumer.wanted, consumer.auto_settle);
-            match self.next(session, wanted, reads, core) {
+            match self.next(session, wanted, ahead, core) {
                 Ok(Some(delivery)) => {
                     bytes_left = bytes_left.saturating_sub(delivery.body.bytes_about());
                     if auto_settle {
                         self.unconfirmed.push_back((u64::MAX, session, delivery.key));
                     }
-                    self.consumers.served(delivery);
+                    self.consumers.served(delivery, &mut core.events);
                 }
                 Ok(None) | Err(Wait::Pending) => break false,
                 Err(Wait::Failed(error)) => {
@@ -335,14 +335,14 @@ impl Queue {
     pub(super) fn get(
         &mut self,
         (session, wanted, auto_settle): (SessionId, FormatTag, bool),
-        reads: &mut IdMap<ReadId, u64>,
+        ahead: &mut Ahead,
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
         // What was given back in this turn may have been one too many; and more than die at once.
-        if self.drop_excess(reads, core) {
+        if self.drop_excess(ahead, core) {
             return Err(Wait::Pending);
         }
-        let delivery = self.next(session, wanted, reads, core)?;
+        let delivery = self.next(session, wanted, ahead, core)?;
         if auto_settle && let Some(delivery) = &delivery {
             self.settle(session, delivery.key, Settle::Ack);
         }

@@ -8,6 +8,7 @@ use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
 
 use super::queue::{Queue, Wait};
+use super::window::Ahead;
 use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
 use crate::core::Core;
 use crate::delay::Delays;
@@ -34,8 +35,8 @@ pub(crate) struct Queues {
     pub(super) sessions: HashMap<SessionId, BTreeSet<u64>>,
     /// Queues with something to do at the end of the turn.
     pub(crate) marked: Vec<u64>,
-    /// Which queue waits for a read.
-    pub(crate) reads: IdMap<ReadId, u64>,
+    /// Reading ahead.
+    pub(crate) ahead: Ahead,
     /// Dead letters were written, which their queues do not show yet.
     pub(crate) buried: bool,
     /// Messages that are published later.
@@ -114,7 +115,7 @@ impl Queues {
     /// A read that answered `Pending` can be asked again. Also called for reads of others.
     pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {
         self.delays.read_ready(read);
-        let Some(queue) = self.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
+        let Some(queue) = self.ahead.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
         for track in queue.tracks.iter_mut().filter(|track| track.waits == Some(read)) {
             track.waits = None;
         }
@@ -291,7 +292,7 @@ impl Queues {
         queue.used(core.now);
         mark(queue, &mut self.marked);
         let before = queue.window_bytes();
-        let got = queue.get((session, wanted, auto_settle), &mut self.reads, core);
+        let got = queue.get((session, wanted, auto_settle), &mut self.ahead, core);
         self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);
         match got {
             Ok(Some(delivery)) => {
@@ -342,8 +343,8 @@ impl Queues {
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.marked = false;
             let before = queue.window_bytes();
-            let mut more = queue.pump(&mut self.reads, core);
-            more |= queue.tend(&mut self.reads, core);
+            let mut more = queue.pump(&mut self.ahead, core);
+            more |= queue.tend(&mut self.ahead, core);
             self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);
             if self.windows_bytes > WINDOWS_BYTES_MAX {
                 self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());

@@ -3,13 +3,15 @@
 //!
 //! It knows nothing of logs or messages.
 
-use std::collections::BTreeMap;
+use super::rare::RareMap;
 
 /// Numbers, kept as half-open ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet {
-    /// Start to end (exclusive). Invariant: start < end < the next start.
-    ranges: BTreeMap<u64, u64>,
+    /// The lowest range: most sets have no other, and then take no memory of their own. Empty when the set is.
+    first: (u64, u64),
+    /// The others, start to end (exclusive). Invariant: start < end < the next start; all lie behind `first`.
+    others: RareMap<u64>,
 }
 
 impl RangeSet {
@@ -18,74 +20,103 @@ impl RangeSet {
         if from >= to {
             return 0;
         }
+        let (start, end) = self.first;
+        if start == end {
+            self.first = (from, to);
+            return to - from;
+        }
+        if from > end {
+            return self.insert_behind(from, to);
+        }
+        if to < start {
+            self.others.insert(start, end);
+            self.first = (from, to);
+            return to - from;
+        }
+        let mut known = end.min(to).saturating_sub(start.max(from));
+        self.first = (start.min(from), end.max(to));
+        while let Some((next, &next_end)) = self.others.first().filter(|(next, _)| *next <= self.first.1) {
+            self.others.pop_first();
+            known += next_end.min(to) - next;
+            self.first.1 = self.first.1.max(next_end);
+        }
+        (to - from) - known
+    }
+
+    fn insert_behind(&mut self, from: u64, to: u64) -> u64 {
         let (mut start, mut end, mut known) = (from, to, 0);
-        if let Some((&before, &before_end)) = self.ranges.range(..=from).next_back()
+        if let Some((&before, &before_end)) = self.others.range(..=from).next_back()
             && before_end >= from
         {
             known += before_end.min(to) - from;
             start = before;
             end = end.max(before_end);
-            self.ranges.remove(&before);
         }
-        while let Some((&next, &next_end)) = self.ranges.range(start..=to).next() {
+        while let Some((&next, &next_end)) = self.others.range(start + 1..=to).next() {
             known += next_end.min(to) - next;
             end = end.max(next_end);
-            self.ranges.remove(&next);
+            self.others.remove(next);
         }
-        self.ranges.insert(start, end);
+        self.others.insert(start, end);
         (to - from) - known
     }
 
     /// The end of the range that holds `at`.
     pub(crate) fn end_of(&self, at: u64) -> Option<u64> {
-        let (_, &end) = self.ranges.range(..=at).next_back()?;
+        let (start, end) = self.first;
+        if at < end {
+            return (at >= start).then_some(end);
+        }
+        let (_, &end) = self.others.range(..=at).next_back()?;
         (end > at).then_some(end)
     }
 
     /// Removes all ranges that begin at or before `at`; answers where the last of them ends, or `at` if that is later.
     pub(crate) fn absorb(&mut self, mut at: u64) -> u64 {
-        while let Some(first) = self.ranges.first_entry() {
-            if *first.key() > at {
-                break;
-            }
-            at = at.max(first.remove());
+        while !self.is_empty() && self.first.0 <= at {
+            at = at.max(self.first.1);
+            self.first = self.others.pop_first().unwrap_or_default();
         }
         at
     }
 
     /// Removes everything from `at` on.
     pub(crate) fn cut(&mut self, at: u64) {
-        let _ = self.ranges.split_off(&at);
-        if let Some(mut last) = self.ranges.last_entry()
-            && *last.get() > at
-        {
-            last.insert(at);
+        drop(self.others.split_off(at));
+        if let Some(last) = self.others.last_mut() {
+            *last = at.min(*last);
+        }
+        self.first.1 = self.first.1.min(at);
+        if self.first.0 >= self.first.1 {
+            self.first = (0, 0);
         }
     }
 
     /// How many numbers are in it.
     pub(crate) fn total(&self) -> u64 {
-        self.ranges.iter().map(|(start, end)| end - start).sum()
+        self.iter().map(|(start, end)| end - start).sum()
     }
 
     /// How many ranges there are.
     pub(crate) fn len(&self) -> usize {
-        self.ranges.len()
+        self.others.len() + usize::from(!self.is_empty())
     }
 
     /// Whether it is empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.first.0 == self.first.1
     }
 
     /// Empties it.
     pub(crate) fn clear(&mut self) {
-        self.ranges.clear();
+        self.first = (0, 0);
+        self.others = RareMap::default();
     }
 
     /// The ranges, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.ranges.iter().map(|(&start, &end)| (start, end))
+        let first = (!self.is_empty()).then_some(self.first);
+        first.into_iter().chain(self.others.iter().map(|(&start, &end)| (start, end)))
     }
 }
 

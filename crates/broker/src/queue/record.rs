@@ -44,7 +44,7 @@ pub(crate) fn begin(out: &mut Vec<u8>) {
 pub(crate) fn put_delta(cursor: &Cursor, out: &mut Vec<u8>) {
     put(cursor.log, DELTA, cursor.delivered(), out);
     put_ranges(&cursor.news.settled, out);
-    put_counts(&cursor.news.counts, out);
+    put_counts(cursor.news.counts.len(), cursor.news.counts.iter(), out);
     if cursor.news.sums {
         put_sums(cursor, out);
     }
@@ -54,7 +54,7 @@ pub(crate) fn put_delta(cursor: &Cursor, out: &mut Vec<u8>) {
 pub(crate) fn put_dead(cursor: &Cursor, dead: &RangeSet, out: &mut Vec<u8>) {
     put(cursor.log, DELTA, cursor.delivered(), out);
     put_ranges(dead, out);
-    put_counts(&BTreeMap::new(), out);
+    put_counts(0, [].into_iter(), out);
 }
 
 /// Appends the sums of `cursor`, if it keeps any.
@@ -73,7 +73,7 @@ pub(crate) fn put_snapshot(cursor: &Cursor, out: &mut Vec<u8>) {
     put(cursor.log, SNAPSHOT, whole.delivered, out);
     number(whole.head, out);
     put_ranges(whole.done, out);
-    put_counts(&whole.counts, out);
+    put_counts(whole.counts.len(), whole.counts.iter(), out);
     put_sums(cursor, out);
 }
 
@@ -144,8 +144,8 @@ fn put_ranges(ranges: &RangeSet, out: &mut Vec<u8>) {
     }
 }
 
-fn put_counts(counts: &BTreeMap<u64, u32>, out: &mut Vec<u8>) {
-    number(counts.len() as u64, out);
+fn put_counts<'a>(count: usize, counts: impl Iterator<Item = (&'a u64, &'a u32)>, out: &mut Vec<u8>) {
+    number(count as u64, out);
     let mut before = 0;
     for (&offset, &made) in counts {
         number(offset - before, out);

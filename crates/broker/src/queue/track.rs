@@ -6,9 +6,8 @@ use storage::{Read, ReadId, ReadRequest, Storage, StorageError};
 
 use super::Body;
 use super::cursor::Cursor;
-use super::window::{Found, Window};
+use super::window::{Ahead, Found, Window};
 use crate::core::Core;
-use crate::id_map::IdMap;
 
 /// Bytes read ahead at once.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -78,14 +77,14 @@ impl Track {
     pub(super) fn head(
         &mut self,
         (wanted, with_marks): (FormatTag, bool),
-        (queue, reads): (u64, &mut IdMap<ReadId, u64>),
+        (queue, ahead): (u64, &mut Ahead),
         core: &mut Core,
     ) -> Head {
         if self.waits.is_some() {
             return Head::Pending;
         }
         while let Some(offset) = self.cursor.peek() {
-            let window = self.window.get_or_insert_default();
+            let window = self.window.get_or_insert_with(|| ahead.window());
             match window.find(offset, wanted, &core.formats) {
                 Ok(Found::Body(format, body)) => {
                     let marks = if with_marks { marks_of(format, &body, core) } else { Marks::default() };
@@ -100,7 +99,7 @@ impl Track {
                     Ok(Fill::Again) => {}
                     Ok(Fill::Nothing) => return Head::Empty,
                     Ok(Fill::Pending(id)) => {
-                        reads.insert(id, queue);
+                        ahead.reads.insert(id, queue);
                         self.waits = Some(id);
                         return Head::Pending;
                     }
@@ -118,7 +117,10 @@ impl Track {
                 }
             }
         }
-        self.window = None; // an idle queue holds nothing
+        // An idle queue holds nothing.
+        if let Some(window) = self.window.take() {
+            ahead.give_back(window);
+        }
         Head::Empty
     }
 

@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use model::{FormatError, FormatTag, Formats, Message, Offset, UnitAt};
-use storage::Chunk;
+use storage::{Chunk, ReadId};
 
 use super::Body;
+use crate::id_map::IdMap;
 
 /// What a window has for an offset.
 #[derive(Debug)]
@@ -21,6 +22,37 @@ pub(crate) enum Found {
     Gap(u64),
     /// The window does not reach there: read.
     Absent,
+}
+
+/// Windows kept for whoever reads next.
+const SPARES_MAX: usize = 16;
+
+/// Units for which an unused window keeps room.
+const ROOM_KEPT: usize = 1024;
+
+/// What queues share for reading ahead.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// Which queue waits for a read.
+    pub(crate) reads: IdMap<ReadId, u64>,
+    /// Windows that nobody looks through, with their memory.
+    #[allow(clippy::vec_box)] // they go from hand to hand in their boxes
+    spares: Vec<Box<Window>>,
+}
+
+impl Ahead {
+    /// An empty window.
+    pub(super) fn window(&mut self) -> Box<Window> {
+        self.spares.pop().unwrap_or_default()
+    }
+
+    /// Takes a window back that is not needed any more.
+    pub(super) fn give_back(&mut self, mut window: Box<Window>) {
+        window.clear();
+        if self.spares.len() < SPARES_MAX {
+            self.spares.push(window);
+        }
+    }
 }
 
 /// The chunks of one read.
@@ -56,9 +88,12 @@ impl Window {
         self.chunks = chunks.into();
     }
 
-    /// Forgets everything, and gives the memory back.
+    /// Forgets everything; keeps a little room.
     pub(crate) fn clear(&mut self) {
-        *self = Window::default();
+        let mut units = std::mem::take(&mut self.units);
+        units.clear();
+        units.shrink_to(ROOM_KEPT);
+        *self = Window { units, ..Window::default() };
     }
 
     /// Bytes held.
@@ -80,12 +115,7 @@ impl Window {
         }
         let format = formats.get(chunk.format)?;
         if self.units.is_empty() {
-            let mut units = Vec::new();
-            format.split(&chunk.units, chunk.first, &mut |unit| {
-                units.push(unit);
-                ControlFlow::Continue(())
-            })?;
-            self.units = units;
+            cut(chunk, format, &mut self.units)?;
         }
         let Some((unit, end)) = unit_at(&self.units, chunk, offset) else {
             return Ok(Found::Gap(chunk.last.0.saturating_add(1)));
@@ -116,13 +146,7 @@ impl Window {
         }
         let chunk = self.chunks.front()?;
         if self.units.is_empty() {
-            let mut units = Vec::new();
-            let visit = &mut |unit| {
-                units.push(unit);
-                ControlFlow::Continue(())
-            };
-            format.split(&chunk.units, chunk.first, visit).ok()?;
-            self.units = units;
+            cut(chunk, format, &mut self.units).ok()?;
         }
         let (unit, _) = unit_at(&self.units, chunk, offset)?;
         slice(&chunk.units, &unit).ok().filter(|_| unit.first.0 == offset)
@@ -170,6 +194,18 @@ impl Window {
             None => Found::Gap(end),
         }
     }
+}
+
+/// Puts the units of `chunk` into `units`, or nothing.
+fn cut(chunk: &Chunk, format: &dyn model::Format, units: &mut Vec<UnitAt>) -> Result<(), FormatError> {
+    let cut = format.split(&chunk.units, chunk.first, &mut |unit| {
+        units.push(unit);
+        ControlFlow::Continue(())
+    });
+    if cut.is_err() {
+        units.clear();
+    }
+    cut
 }
 
 /// The unit that holds `offset`, with where the next one begins.

@@ -92,8 +92,8 @@ impl LogSettings {
         }
     }
 
-    /// Those of a queue's own log: it is trimmed by what is settled and by nothing else. Its consumers need not wait for
-    /// the sync that a publisher waits for, unless the queue promises that every message lasts.
+    /// Those of a queue's own log: it is trimmed by what is settled and by nothing else. Its consumers need not wait
+    /// for the sync that a publisher waits for, unless the queue promises that every message lasts.
     pub(crate) fn of_queue(kind: QueueKind) -> Arc<LogSettings> {
         static SHARED: LazyLock<[Arc<LogSettings>; 2]> = LazyLock::new(|| {
             let rolling = Rolling { bytes: u64::MAX, ms: i64::MAX, jitter_ms: 0 };

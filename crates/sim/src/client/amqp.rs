@@ -123,6 +123,16 @@ pub fn publish(body: &str) -> Vec<u8> {
     out
 }
 
+/// At most `count` deliveries may wait for their ack.
+#[must_use]
+pub fn prefetch(count: u16) -> Vec<u8> {
+    method(1, 60, 10, |fields| {
+        fields.extend_from_slice(&0u32.to_be_bytes());
+        fields.extend_from_slice(&count.to_be_bytes());
+        fields.push(0);
+    })
+}
+
 /// Starts to consume with acks.
 #[must_use]
 pub fn consume() -> Vec<u8> {
@@ -141,6 +151,15 @@ pub fn ack(tag: u64) -> Vec<u8> {
     method(1, 60, 80, |fields| {
         fields.extend_from_slice(&tag.to_be_bytes());
         fields.push(0);
+    })
+}
+
+/// Acks all deliveries up to this one.
+#[must_use]
+pub fn ack_all(tag: u64) -> Vec<u8> {
+    method(1, 60, 80, |fields| {
+        fields.extend_from_slice(&tag.to_be_bytes());
+        fields.push(1);
     })
 }
 

@@ -64,6 +64,7 @@ pub(crate) struct Writer {
     ranges: Vec<LogId>,
     /// Logs that the last entries have changed, some more than once: the next mark tells their ranges.
     recent: Vec<LogId>,
+    /// What the last entry with units took: about as much the next one will.
     size_hint: usize,
 }
 
@@ -167,12 +168,17 @@ impl Writer {
         usize::try_from(self.file_bytes / 2).unwrap_or(usize::MAX).saturating_sub(ENTRIES_AT as usize)
     }
 
-    /// Makes sure that `bytes` more fit in the entry being built: seals it and begins another, in the next file if need
-    /// be.
+    /// Makes sure that `bytes` more, with units or without, fit in the entry being built: seals it and begins another,
+    /// in the next file if need be.
     ///
     /// # Errors
     /// The disk's, when there is no next file and none can be made; nothing has changed then.
-    pub(crate) fn make_room(&mut self, bytes: usize, index: &mut Index, tail: &mut TailCache) -> io::Result<()> {
+    pub(crate) fn make_room(
+        &mut self,
+        (bytes, has_units): (usize, bool),
+        index: &mut Index,
+        tail: &mut TailCache,
+    ) -> io::Result<()> {
         if self.building && !self.end_file {
             let bytes_then = self.entry.bytes() + bytes;
             if bytes_then <= ENTRY_BYTES_MAX && self.at + align(bytes_then as u64) <= self.file_bytes {
@@ -185,10 +191,10 @@ impl Writer {
             let full = self.current_number();
             self.next_file()?;
             self.end_file = false;
-            self.begin(bytes);
+            self.begin(bytes, has_units);
             self.ranges.extend_from_slice(index.touched(full));
         } else {
-            self.begin(bytes);
+            self.begin(bytes, has_units);
         }
         self.add_ranges(bytes, index);
         Ok(())
@@ -208,8 +214,9 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self, bytes: usize) {
-        self.entry.begin(self.size_hint.max(bytes + 2 * super::frame::ENTRY_HEADER_BYTES));
+    fn begin(&mut self, bytes: usize, has_units: bool) {
+        let hint = if has_units { self.size_hint } else { 0 };
+        self.entry.begin(hint.max(bytes + 2 * super::frame::ENTRY_HEADER_BYTES));
         self.building = true;
     }
 
@@ -247,10 +254,10 @@ impl Writer {
             has_units = true;
             index.set_crc(log, first, crc);
         });
-        self.size_hint = bytes.len().min(1 << 20);
         self.building = false;
         self.seq_next += 1;
         if has_units {
+            self.size_hint = bytes.len().min(1 << 20);
             tail.push(file.number, self.at, bytes.clone()); // nobody reads the others
         }
         let at = self.at;

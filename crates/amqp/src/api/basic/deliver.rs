@@ -20,19 +20,20 @@ const DELIVER: (u16, u16) = (60, 60);
 const SHARE_BYTES_MIN: usize = 4096;
 
 /// Deliveries for one consumer of the channel, in order.
-pub fn deliveries(call: &mut Call<'_, '_>, consumer: ConsumerId, deliveries: Vec<Delivery>) {
+pub fn deliveries(call: &mut Call<'_, '_>, consumer: ConsumerId, mut deliveries: Vec<Delivery>) {
     let Some(found) = call.ch.consumers.get_mut(consumer) else {
         call.conn.give_back(&deliveries, call.cx.broker);
         return;
     };
     let no_ack = found.no_ack;
-    for delivery in deliveries {
+    for delivery in deliveries.drain(..) {
         if no_ack || (call.ch.parked.is_empty() && call.ch.has_room()) {
             deliver(call, consumer, &delivery);
         } else {
             call.ch.parked.push_back((consumer, delivery));
         }
     }
+    call.cx.broker.spent(deliveries);
 }
 
 /// Sends what the shared prefetch allows now.

@@ -1,0 +1,133 @@
+//! A map that is empty nearly always: while it is, it costs a pointer. Queues are many, and most do nothing unusual.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::ops::RangeBounds;
+
+/// A map by offset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(clippy::box_collection)] // a map is three words, and there are many
+pub(crate) struct RareMap<V>(Option<Box<BTreeMap<u64, V>>>);
+
+impl<V> Default for RareMap<V> {
+    fn default() -> Self {
+        RareMap(None)
+    }
+}
+
+impl<V> RareMap<V> {
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// How many entries.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |map| map.len())
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, at: u64) -> Option<&V> {
+        self.0.as_ref()?.get(&at)
+    }
+
+    /// One of them, to change.
+    pub(crate) fn get_mut(&mut self, at: u64) -> Option<&mut V> {
+        self.0.as_mut()?.get_mut(&at)
+    }
+
+    /// The lowest.
+    pub(crate) fn first(&self) -> Option<(u64, &V)> {
+        self.0.as_ref()?.first_key_value().map(|(at, value)| (*at, value))
+    }
+
+    /// The highest, to change.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut V> {
+        self.0.as_mut()?.last_entry().map(std::collections::btree_map::OccupiedEntry::into_mut)
+    }
+
+    /// Those in `range`, ascending.
+    pub(crate) fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, u64, V> {
+        self.0.as_ref().map_or_else(Range::default, |map| map.range(range))
+    }
+
+    /// All, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&u64, &V)> {
+        self.0.iter().flat_map(|map| map.iter())
+    }
+
+    /// Puts one in.
+    pub(crate) fn insert(&mut self, at: u64, value: V) {
+        self.0.get_or_insert_default().insert(at, value);
+    }
+
+    /// Puts several in.
+    pub(crate) fn extend(&mut self, all: impl IntoIterator<Item = (u64, V)>) {
+        for (at, value) in all {
+            self.insert(at, value);
+        }
+    }
+
+    /// Takes one out.
+    pub(crate) fn remove(&mut self, at: u64) -> Option<V> {
+        let removed = self.0.as_mut()?.remove(&at);
+        self.shrink();
+        removed
+    }
+
+    /// Takes the lowest out.
+    pub(crate) fn pop_first(&mut self) -> Option<(u64, V)> {
+        let first = self.0.as_mut()?.pop_first();
+        self.shrink();
+        first
+    }
+
+    /// Takes out those from `at` on.
+    pub(crate) fn split_off(&mut self, at: u64) -> RareMap<V> {
+        let mut rest = RareMap(self.0.as_mut().map(|map| Box::new(map.split_off(&at))));
+        rest.shrink();
+        self.shrink();
+        rest
+    }
+
+    /// Takes out those of `from..to`.
+    pub(crate) fn remove_range(&mut self, from: u64, to: u64) {
+        if self.is_empty() || from >= to {
+            return;
+        }
+        let mut rest = self.split_off(from);
+        if let Some(mut beyond) = rest.split_off(to).0 {
+            self.0.get_or_insert_default().append(&mut beyond);
+        }
+    }
+
+    /// Keeps those of which `keep` says so.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
+        if let Some(map) = &mut self.0 {
+            map.retain(|at, _| keep(*at));
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        if self.0.as_ref().is_some_and(|map| map.is_empty()) {
+            self.0 = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_one_is_a_pointer_and_becomes_empty_again() {
+        assert_eq!(size_of::<RareMap<u32>>(), size_of::<usize>());
+        let mut map = RareMap::default();
+        map.extend([(1, 'a'), (5, 'b'), (9, 'c')]);
+        map.remove_range(2, 9);
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(&1, &'a'), (&9, &'c')]);
+        assert_eq!((map.pop_first(), map.remove(9), map.is_empty()), (Some((1, 'a')), Some('c'), true));
+        assert_eq!(map, RareMap::default());
+    }
+}
