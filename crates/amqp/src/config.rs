@@ -86,6 +86,3 @@ pub const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
 /// How deep tables and arrays may be nested.
 pub const TABLE_DEPTH_MAX: usize = 32;
-
-/// The only virtual host served yet.
-pub const VHOST: &str = "/";

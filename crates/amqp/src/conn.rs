@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use broker::access::{DEFAULT_TENANT, Operation, Pass, Resource};
 use broker::connection::ConnectionFigures;
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
 use broker::routing::MailboxId;
@@ -11,7 +12,7 @@ use model::{Mono, Name, Now};
 
 use crate::channel::Channel;
 use crate::channel::assembly::{Assembly, Content};
-use crate::config::{Config, VHOST};
+use crate::config::Config;
 use crate::errors::{MethodId, Refusal};
 use crate::wire::frame::put_method;
 
@@ -22,8 +23,10 @@ pub struct Conn {
     pub config: Arc<Config>,
     /// Who is at the other end.
     pub peer: Peer,
-    /// The only tenant served yet.
+    /// The virtual host; the default one until the client has chosen.
     pub tenant: Name,
+    /// What the user is known to be allowed there.
+    pub pass: Pass,
     /// The user logged in.
     pub user: Name,
     /// May publish under other users' names.
@@ -121,7 +124,8 @@ impl Conn {
         Conn {
             config,
             peer,
-            tenant: Name::fixed(VHOST),
+            tenant: Name::fixed(DEFAULT_TENANT),
+            pass: Pass::new(&Name::fixed(""), &Name::fixed(DEFAULT_TENANT)),
             user: Name::fixed(""),
             impersonator: false,
             frame_bytes_max: crate::config::FRAME_BYTES_MAX_BEFORE_LOGIN as usize,
@@ -308,6 +312,26 @@ pub struct Call<'a, 'b> {
 pub type Done = Result<(), Refusal>;
 
 impl Call<'_, '_> {
+    /// Whether the user may do that.
+    ///
+    /// # Errors
+    /// 403 when not.
+    pub fn may(&mut self, operation: Operation, resource: Resource<'_>) -> Done {
+        self.conn.pass.check(self.cx.broker, resource, operation).map_err(|denied| Refusal::denied(&denied))
+    }
+
+    /// Whether the user may do anything at all with that: then they may know that it is there.
+    ///
+    /// # Errors
+    /// 403 when not.
+    pub fn may_see(&mut self, resource: Resource<'_>) -> Done {
+        let operations = [Operation::Read, Operation::Write];
+        if operations.iter().any(|operation| self.may(*operation, resource).is_ok()) {
+            return Ok(());
+        }
+        self.may(Operation::Configure, resource)
+    }
+
     /// Says a method on the channel.
     pub fn say(&mut self, method: MethodId, write: impl FnOnce(&mut Vec<u8>)) {
         let number = self.ch.number;

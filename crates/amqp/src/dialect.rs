@@ -21,11 +21,10 @@ use crate::wire::table;
 #[derive(Clone, Copy, Debug)]
 pub struct AmqpDialect;
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Fault {
-        let (code, name) = refusal.code.wire();
-        Fault { code, name, text: refusal.text.into_owned() }
-    }
+/// A refusal of something in `tenant`.
+fn fault(refusal: &Refusal, tenant: &str) -> Fault {
+    let (code, name) = refusal.code.wire();
+    Fault { code, name, text: refusal.told(tenant) }
 }
 
 /// The bits of queue.declare that say the same.
@@ -35,31 +34,11 @@ fn bits(ask: &QueueAsk) -> u8 {
 
 impl Dialect for AmqpDialect {
     fn declare_queue(&self, broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Fault> {
-        queue::not_reserved(&ask.name)?;
-        let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
-        queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
-        let spec = QueueSpec {
-            tenant: ask.tenant.clone(),
-            name: ask.name.clone(),
-            durable: ask.durable,
-            exclusive: false,
-            auto_delete: ask.auto_delete,
-            topic,
-            arguments: all,
-            options,
-        };
-        let declared = queue::declared(broker, (ask.session, now), &spec)?;
-        Ok((declared.created, declared.lsn))
+        declare_queue(broker, ask, now).map_err(|refusal| fault(&refusal, &ask.tenant))
     }
 
     fn declare_exchange(&self, broker: &mut Broker, ask: &ExchangeAsk) -> Result<(bool, Lsn), Fault> {
-        if ask.name.is_empty() {
-            return Err(exchange::default_exchange().into());
-        }
-        let is_new = broker.exchange(&ask.tenant, &ask.name).is_none();
-        let bits = u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3;
-        let lsn = exchange::declared(broker, (&ask.tenant, &ask.name), (&ask.kind, bits), &ask.arguments)?;
-        Ok((is_new, lsn))
+        declare_exchange(broker, ask).map_err(|refusal| fault(&refusal, &ask.tenant))
     }
 
     fn delete_exchange(
@@ -69,7 +48,7 @@ impl Dialect for AmqpDialect {
         name: &str,
         if_unused: bool,
     ) -> Result<Lsn, Fault> {
-        exchange::may_be_deleted(name)?;
+        exchange::may_be_deleted(name).map_err(|refusal| fault(&refusal, tenant))?;
         broker.delete_exchange(tenant, name, if_unused).map_err(|error| self.fault(&error, "exchange", tenant))
     }
 
@@ -80,58 +59,12 @@ impl Dialect for AmqpDialect {
         spec: BindingSpec,
         headers: &[Header],
     ) -> Result<Lsn, Fault> {
-        let is_exchange = matches!(spec.destination, Destination::Exchange(_));
-        if spec.exchange.is_empty() || (is_exchange && spec.to().is_empty()) {
-            return Err(exchange::default_exchange().into());
-        }
-        exchange::check_binding(broker, (&spec.tenant, &spec.exchange), headers)?;
-        if is_exchange {
-            exchange::check_destination(broker, &spec.tenant, spec.to())?;
-        }
-        let spec = BindingSpec { arguments: arguments(headers), ..spec };
-        let kind = if is_exchange { "exchange" } else { "queue" };
-        broker.bind(session, &spec).map_err(|error| self.fault(&error, kind, &spec.tenant))
+        let tenant = spec.tenant.clone();
+        bind(broker, session, spec, headers).map_err(|refusal| fault(&refusal, &tenant))
     }
 
     fn publish(&self, broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Published, Fault> {
-        let mut raw = Vec::new();
-        put_properties(ask.properties, &mut raw);
-        let found = props::read(&raw).map_err(Refusal::from)?;
-        publish::check_props(&found, (ask.user, ask.impersonates))?;
-        let mut routes = Vec::new();
-        let hides = found.headers.map_or(Ok(false), |headers| copies::collect(headers, &mut routes))?;
-        let wait = delay::asked(broker, (ask.tenant, ask.exchange), &routes, &found)?;
-        let raw = if hides { copies::without_bcc(&raw, &found).map_err(Refusal::from)? } else { raw.clone() };
-        let persistent = found.delivery_mode == Some(2);
-        let mut unit = UnitBuilder::default();
-        unit.begin(ask.exchange, ask.key);
-        match wait {
-            Some(ms) => unit.props(&props::with_number(&raw, delay::HEADER, -ms).map_err(Refusal::from)?),
-            None => unit.props(&raw),
-        }
-        unit.body(ask.body);
-        unit.finish(persistent, now.wall);
-        let Ok((stored, _)) = Unit::first(unit.bytes()) else { return Err(broken().into()) };
-        let marks = FORMAT.marks(&Bytes::copy_from_slice(unit.bytes())).map_err(|_| broken())?;
-        let more_keys = routes.iter().map(String::as_str).collect::<Vec<_>>();
-        let request = PublishRequest {
-            tenant: ask.tenant,
-            exchange: ask.exchange,
-            key: ask.key,
-            more_keys: &more_keys,
-            headers: &|| publish::headers_of(&stored),
-            format: &FORMAT,
-            unit: unit.bytes(),
-            time: found.timestamp.map_or(now.wall, table::seconds),
-            persistent,
-            marks,
-            policy: if persistent { SyncPolicy::Sync } else { SyncPolicy::None },
-        };
-        let published = match wait {
-            None => broker.publish(&request, now),
-            Some(ms) => delay::publish(broker, &request, (ms, now)),
-        };
-        published.map_err(|error| self.fault(&error, "exchange", ask.tenant))
+        publish_one(broker, ask, now).map_err(|refusal| fault(&refusal, ask.tenant))
     }
 
     fn format(&self) -> FormatTag {
@@ -139,21 +72,7 @@ impl Dialect for AmqpDialect {
     }
 
     fn show(&self, delivery: &Delivery) -> Result<Shown, Fault> {
-        let bytes = match &delivery.body {
-            Body::Unit(bytes) => bytes.clone(),
-            Body::Neutral(message) => {
-                let mut builder = UnitBuilder::default();
-                build_one(message, &mut builder);
-                Bytes::from(builder.into_bytes())
-            }
-        };
-        let (unit, _) = Unit::first(&bytes).map_err(|_| broken())?;
-        Ok(Shown {
-            exchange: unit.exchange.to_owned(),
-            key: unit.key.to_owned(),
-            properties: properties_of(&unit).map_err(|_| broken())?,
-            body: bytes.slice_ref(unit.body),
-        })
+        show(delivery).map_err(|refusal| fault(&refusal, ""))
     }
 
     fn queue_kind(&self, kind: QueueKind) -> &'static str {
@@ -168,9 +87,110 @@ impl Dialect for AmqpDialect {
         exchange::type_of(spec)
     }
 
-    fn fault(&self, error: &BrokerError, kind: &str, _tenant: &str) -> Fault {
-        Refusal::of(error, kind).into()
+    fn fault(&self, error: &BrokerError, kind: &str, tenant: &str) -> Fault {
+        fault(&Refusal::of(error, kind), tenant)
     }
+}
+
+fn declare_queue(broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Refusal> {
+    queue::not_reserved(&ask.name)?;
+    let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
+    queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
+    let spec = QueueSpec {
+        tenant: ask.tenant.clone(),
+        name: ask.name.clone(),
+        durable: ask.durable,
+        exclusive: false,
+        auto_delete: ask.auto_delete,
+        topic,
+        arguments: all,
+        options,
+    };
+    let declared = queue::declared(broker, (ask.session, now), &spec)?;
+    Ok((declared.created, declared.lsn))
+}
+
+fn declare_exchange(broker: &mut Broker, ask: &ExchangeAsk) -> Result<(bool, Lsn), Refusal> {
+    if ask.name.is_empty() {
+        return Err(exchange::default_exchange());
+    }
+    let is_new = broker.exchange(&ask.tenant, &ask.name).is_none();
+    let bits = u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3;
+    let lsn = exchange::declared(broker, (&ask.tenant, &ask.name), (&ask.kind, bits), &ask.arguments)?;
+    Ok((is_new, lsn))
+}
+
+fn bind(broker: &mut Broker, session: SessionId, spec: BindingSpec, headers: &[Header]) -> Result<Lsn, Refusal> {
+    let is_exchange = matches!(spec.destination, Destination::Exchange(_));
+    if spec.exchange.is_empty() || (is_exchange && spec.to().is_empty()) {
+        return Err(exchange::default_exchange());
+    }
+    exchange::check_binding(broker, (&spec.tenant, &spec.exchange), headers)?;
+    if is_exchange {
+        exchange::check_destination(broker, &spec.tenant, spec.to())?;
+    }
+    let spec = BindingSpec { arguments: arguments(headers), ..spec };
+    let kind = if is_exchange { "exchange" } else { "queue" };
+    broker.bind(session, &spec).map_err(|error| Refusal::of(&error, kind))
+}
+
+fn publish_one(broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Published, Refusal> {
+    let mut raw = Vec::new();
+    put_properties(ask.properties, &mut raw);
+    let found = props::read(&raw).map_err(Refusal::from)?;
+    publish::check_props(&found, (ask.user, ask.impersonates))?;
+    let mut routes = Vec::new();
+    let hides = found.headers.map_or(Ok(false), |headers| copies::collect(headers, &mut routes))?;
+    let wait = delay::asked(broker, (ask.tenant, ask.exchange), &routes, &found)?;
+    let raw = if hides { copies::without_bcc(&raw, &found).map_err(Refusal::from)? } else { raw.clone() };
+    let persistent = found.delivery_mode == Some(2);
+    let mut unit = UnitBuilder::default();
+    unit.begin(ask.exchange, ask.key);
+    match wait {
+        Some(ms) => unit.props(&props::with_number(&raw, delay::HEADER, -ms).map_err(Refusal::from)?),
+        None => unit.props(&raw),
+    }
+    unit.body(ask.body);
+    unit.finish(persistent, now.wall);
+    let Ok((stored, _)) = Unit::first(unit.bytes()) else { return Err(broken()) };
+    let marks = FORMAT.marks(&Bytes::copy_from_slice(unit.bytes())).map_err(|_| broken())?;
+    let more_keys = routes.iter().map(String::as_str).collect::<Vec<_>>();
+    let request = PublishRequest {
+        tenant: ask.tenant,
+        exchange: ask.exchange,
+        key: ask.key,
+        more_keys: &more_keys,
+        headers: &|| publish::headers_of(&stored),
+        format: &FORMAT,
+        unit: unit.bytes(),
+        time: found.timestamp.map_or(now.wall, table::seconds),
+        persistent,
+        marks,
+        policy: if persistent { SyncPolicy::Sync } else { SyncPolicy::None },
+    };
+    let published = match wait {
+        None => broker.publish(&request, now),
+        Some(ms) => delay::publish(broker, &request, (ms, now)),
+    };
+    published.map_err(|error| Refusal::of(&error, "exchange"))
+}
+
+fn show(delivery: &Delivery) -> Result<Shown, Refusal> {
+    let bytes = match &delivery.body {
+        Body::Unit(bytes) => bytes.clone(),
+        Body::Neutral(message) => {
+            let mut builder = UnitBuilder::default();
+            build_one(message, &mut builder);
+            Bytes::from(builder.into_bytes())
+        }
+    };
+    let (unit, _) = Unit::first(&bytes).map_err(|_| broken())?;
+    Ok(Shown {
+        exchange: unit.exchange.to_owned(),
+        key: unit.key.to_owned(),
+        properties: properties_of(&unit).map_err(|_| broken())?,
+        body: bytes.slice_ref(unit.body),
+    })
 }
 
 fn broken() -> Refusal {

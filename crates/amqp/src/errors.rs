@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
+use broker::access::{Denied, NoEntry};
 use broker::{BrokerError, StorageError};
 use model::ReadError;
 
-use crate::config::VHOST;
 use crate::wire::WireError;
 
 /// Reply codes of the specification, and RabbitMQ's use of them.
@@ -87,6 +87,10 @@ pub struct Refusal {
     pub method: MethodId,
 }
 
+/// Stands in a refusal's text for the connection's virtual host, which whoever finds fault with an argument need not
+/// know: it is said when the refusal is. No virtual host's name, nor any other, holds a control character.
+pub const VHOST: &str = "\u{0}";
+
 /// The longest reply text: a short string.
 const TEXT_BYTES_MAX: usize = 255;
 
@@ -105,10 +109,16 @@ impl Refusal {
         self
     }
 
+    /// The explanation, said in `vhost`.
+    #[must_use]
+    pub fn told(&self, vhost: &str) -> String {
+        self.text.replace(VHOST, vhost)
+    }
+
     /// `NAME - explanation`, at most 255 bytes, cut between characters.
     #[must_use]
-    pub fn reply_text(&self) -> String {
-        let mut text = format!("{} - {}", self.code.wire().1, self.text);
+    pub fn reply_text(&self, vhost: &str) -> String {
+        let mut text = format!("{} - {}", self.code.wire().1, self.told(vhost));
         if text.len() > TEXT_BYTES_MAX {
             let mut end = TEXT_BYTES_MAX;
             while !text.is_char_boundary(end) {
@@ -129,6 +139,36 @@ impl Refusal {
     #[must_use]
     pub fn missing(kind: &str, name: &str) -> Refusal {
         Refusal::new(Code::NotFound, format!("no {kind} '{name}' in vhost '{VHOST}'"))
+    }
+
+    /// The user may not do that.
+    #[must_use]
+    pub fn denied(denied: &Denied) -> Refusal {
+        let text = match denied {
+            Denied::Resource { kind, name, tenant, user } => {
+                format!("access to {kind} '{name}' in vhost '{tenant}' refused for user '{user}'")
+            }
+            Denied::Key { key, exchange, tenant, user } => format!(
+                "access to topic '{key}' in exchange '{exchange}' in vhost '{tenant}' refused for user '{user}'"
+            ),
+        };
+        Refusal::new(Code::AccessRefused, text)
+    }
+
+    /// The user does not get into the virtual host.
+    #[must_use]
+    pub fn no_entry(why: NoEntry, user: &str, vhost: &str) -> Refusal {
+        let text = match why {
+            NoEntry::NoTenant => format!("vhost {vhost} not found"),
+            NoEntry::NotGranted => format!("access to vhost '{vhost}' refused for user '{user}'"),
+            NoEntry::TenantFull(max) => {
+                format!("access to vhost '{vhost}' refused for user '{user}': connection limit ({max}) is reached")
+            }
+            NoEntry::UserFull(max) => {
+                format!("connection refused for user '{user}': user connection limit ({max}) is reached")
+            }
+        };
+        Refusal::new(Code::NotAllowed, text)
     }
 
     /// Broken precondition: 406.
@@ -173,6 +213,9 @@ impl Refusal {
             BrokerError::InUse { name, why } => {
                 Refusal::precondition(format!("{kind} '{name}' in vhost '{VHOST}' {why}"))
             }
+            BrokerError::Limit { name, max, .. } => Refusal::precondition(format!(
+                "cannot declare queue '{name}': queue limit in vhost '{VHOST}' ({max}) is reached"
+            )),
             BrokerError::Invalid(_)
             | BrokerError::InvalidConfig(_)
             | BrokerError::InvalidPartitions { .. }
@@ -224,7 +267,7 @@ mod tests {
     #[test]
     fn a_reply_text_is_cut_at_255_bytes_between_characters() {
         let refusal = Refusal::missing("queue", &"é".repeat(150));
-        let text = refusal.reply_text();
+        let text = refusal.reply_text("/");
         assert!(text.starts_with("NOT_FOUND - no queue 'éé"));
         assert!(text.len() <= 255 && text.len() >= 254);
     }

@@ -2,9 +2,9 @@
 //! of these steps is `session.rs`.
 
 use broker::Broker;
-use model::{ByteReader, Header, HeaderValue};
+use model::{ByteReader, Header, HeaderValue, Name};
 
-use crate::config::{Config, FRAME_BYTES_MIN, VHOST};
+use crate::config::{Config, FRAME_BYTES_MIN};
 use crate::errors::{Code, Refusal};
 use crate::wire::text::{put_long, put_short};
 use crate::wire::{frame, long, short, table};
@@ -168,16 +168,13 @@ fn lowered(what: &str, asked: u32, min: u32, max: u32) -> Result<(), Refusal> {
     ))
 }
 
-/// Reads connection.open: (vhost, …). There is one virtual host.
+/// Reads connection.open: (vhost, …).
 ///
 /// # Errors
-/// 530 for any other.
-pub fn open(fields: &[u8]) -> Result<(), Refusal> {
+/// 502 for malformed fields, 530 for what can be no virtual host.
+pub fn open(fields: &[u8]) -> Result<Name, Refusal> {
     let vhost = short(&mut ByteReader::new(fields))?;
-    if vhost != VHOST {
-        return Err(Refusal::new(Code::NotAllowed, format!("vhost {vhost} not found")));
-    }
-    Ok(())
+    Name::new(vhost).map_err(|_| Refusal::new(Code::NotAllowed, format!("vhost {} not found", vhost.escape_debug())))
 }
 
 /// connection.open-ok.
@@ -186,11 +183,11 @@ pub fn put_open_ok(out: &mut Vec<u8>) {
 }
 
 /// connection.close or channel.close: (code, text, class, method).
-pub fn put_close(out: &mut Vec<u8>, channel: u16, refusal: &Refusal) {
+pub fn put_close(out: &mut Vec<u8>, channel: u16, refusal: &Refusal, vhost: &str) {
     let method = if channel == 0 { (10, 50) } else { (20, 40) };
     frame::put_method(out, channel, method, |out| {
         out.extend_from_slice(&refusal.code.wire().0.to_be_bytes());
-        put_short(out, &refusal.reply_text());
+        put_short(out, &refusal.reply_text(vhost));
         out.extend_from_slice(&refusal.method.0.to_be_bytes());
         out.extend_from_slice(&refusal.method.1.to_be_bytes());
     });

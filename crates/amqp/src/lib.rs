@@ -80,7 +80,7 @@ impl Tongue for Amqp {
             ("amq.topic", Topic, false),
         ];
         all.map(|(name, kind, internal)| ExchangeSpec {
-            tenant: Name::fixed(config::VHOST),
+            tenant: Name::fixed(broker::access::DEFAULT_TENANT),
             name: Name::fixed(name),
             kind,
             durable: true,

@@ -123,6 +123,13 @@ impl AmqpSession {
                     );
                     return Err(Refusal::new(Code::NotAllowed, text).caused_by(id));
                 }
+                if let Some(max) = cx.broker.channels_full(&self.conn.user) {
+                    let text = format!(
+                        "number of channels opened for user '{}' has reached the maximum allowed user limit of ({max})",
+                        self.conn.user
+                    );
+                    return Err(Refusal::new(Code::NotAllowed, text).caused_by(id));
+                }
                 let figures = cx.broker.channel_opened(self.conn.session(), frame.channel);
                 self.channels.insert(Channel::new(frame.channel, figures));
                 if let Some(mut call) = self.call(frame.channel, id, cx) {
@@ -172,7 +179,7 @@ impl AmqpSession {
         };
         call.conn.release(call.ch, call.cx.broker);
         call.ch.life = Life::Closing;
-        put_close(call.ch.held.sink(call.cx.out), number, refusal);
+        put_close(call.ch.held.sink(call.cx.out), number, refusal, &call.conn.tenant);
     }
 
     /// A delivery is not acknowledged in the time that its queue gives: its channel is closed, and gives it back.

@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
-use broker::{CallId, Cx, Event, Input, OUTPUT_BYTES_MAX, Outbox, Peer, Session, StorageError};
-use model::Mono;
+use broker::access::{Pass, Role};
+use broker::{CallId, Cx, Event, Evicted, Input, OUTPUT_BYTES_MAX, Outbox, Peer, Session, StorageError};
+use model::{Mono, Name};
 
 use crate::api::basic::{deliver, get, publish};
 use crate::api::reply;
@@ -313,7 +314,7 @@ impl AmqpSession {
                 self.phase = Phase::Open;
             }
             (Phase::Open, (10, 40)) => {
-                handshake::open(fields)?;
+                self.enter(handshake::open(fields)?, cx)?;
                 handshake::put_open_ok(cx.out.buffer());
                 presence::announce(&mut self.conn, std::mem::take(&mut self.presence), cx);
                 self.phase = Phase::Running;
@@ -328,6 +329,15 @@ impl AmqpSession {
                 return Err(Refusal::new(Code::ChannelError, text));
             }
         }
+        Ok(())
+    }
+
+    /// The connection chooses its virtual host.
+    fn enter(&mut self, vhost: Name, cx: &Cx<'_>) -> Done {
+        let user = &self.conn.user;
+        cx.broker.enter(user, &vhost).map_err(|why| Refusal::no_entry(why, user, &vhost))?;
+        self.conn.pass = Pass::new(user, &vhost);
+        self.conn.tenant = vhost;
         Ok(())
     }
 
@@ -352,7 +362,8 @@ impl AmqpSession {
     fn login_failed(&mut self, cx: &mut Cx<'_>) {
         self.phase = Phase::LoginFailed;
         if self.failure_close {
-            handshake::put_close(cx.out.buffer(), 0, &handshake::refused(&self.presence.mechanism));
+            let refusal = handshake::refused(&self.presence.mechanism);
+            handshake::put_close(cx.out.buffer(), 0, &refusal, &self.conn.tenant);
             self.phase = Phase::Closing;
         }
         self.until = Some(cx.now.mono.plus(CLOSE_WAIT_MAX));
@@ -362,7 +373,7 @@ impl AmqpSession {
         match event {
             Event::Login(call, result) if self.phase == Phase::LoggingIn(call) => match result {
                 Ok(principal) => {
-                    self.conn.impersonator = principal.tags.iter().any(|tag| tag == "impersonator");
+                    self.conn.impersonator = Role::Impersonator.is_in(&principal.tags);
                     self.conn.user = principal.user;
                     handshake::put_tune(cx.out.buffer(), &self.conn.config);
                     self.phase = Phase::TuneOk;
@@ -391,6 +402,13 @@ impl AmqpSession {
             Event::ConsumerCancelled(consumer) => self.consumer_cancelled(consumer, cx),
             Event::Close(reason) if !matches!(self.phase, Phase::Closing | Phase::Discarding | Phase::Done) => {
                 self.close(&Refusal::new(Code::ConnectionForced, reason), Phase::Closing, cx);
+            }
+            Event::Evicted(why) if !matches!(self.phase, Phase::Closing | Phase::Discarding | Phase::Done) => {
+                let text = match why {
+                    Evicted::Tenant => format!("vhost '{}' is deleted", self.conn.tenant),
+                    Evicted::User => format!("user '{}' is deleted", self.conn.user),
+                };
+                self.close(&Refusal::new(Code::ConnectionForced, text), Phase::Closing, cx);
             }
             _ => {}
         }
@@ -502,12 +520,13 @@ impl AmqpSession {
 
     /// Says connection.close; before a login the socket is just cut. What the connection held goes back at once.
     fn close(&mut self, refusal: &Refusal, next: Phase, cx: &mut Cx<'_>) {
-        tracing::debug!(remote = %self.conn.peer.remote, why = %refusal.reply_text(), "connection closed by us");
+        let why = refusal.reply_text(&self.conn.tenant);
+        tracing::debug!(remote = %self.conn.peer.remote, %why, "connection closed by us");
         if self.is_early() {
             return self.cut(cx);
         }
         self.release(cx);
-        handshake::put_close(cx.out.buffer(), 0, refusal);
+        handshake::put_close(cx.out.buffer(), 0, refusal, &self.conn.tenant);
         self.phase = next;
         self.until = Some(cx.now.mono.plus(CLOSE_WAIT_MAX));
     }

@@ -138,8 +138,18 @@ impl UnitBuilder {
     /// The exchange it was begun with.
     #[must_use]
     pub fn exchange(&self) -> &str {
-        let length = self.bytes.get(EXCHANGE_AT).map_or(0, |length| usize::from(*length));
-        let text = self.bytes.get(EXCHANGE_AT + 1..EXCHANGE_AT + 1 + length).unwrap_or_default();
+        self.short_at(EXCHANGE_AT)
+    }
+
+    /// The routing key it was begun with.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.short_at(EXCHANGE_AT + 1 + self.exchange().len())
+    }
+
+    fn short_at(&self, at: usize) -> &str {
+        let length = self.bytes.get(at).map_or(0, |length| usize::from(*length));
+        let text = self.bytes.get(at + 1..at + 1 + length).unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }
 

@@ -66,6 +66,16 @@ pub enum BrokerError {
     /// Somebody has an exclusive consumer on the queue, or others have consumers and this one wants to be exclusive.
     #[error("queue '{0}' is in exclusive use")]
     ExclusiveUse(String),
+    /// The tenant has as many as it may.
+    #[error("{kind} '{name}' cannot be made: its tenant may have {max}")]
+    Limit {
+        /// What was to be made.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// How many there may be.
+        max: u64,
+    },
     /// Delete was asked for only if unused or empty, and it is not.
     #[error("'{name}' is {why}")]
     InUse {

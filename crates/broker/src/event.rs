@@ -13,6 +13,15 @@ pub struct SessionId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CallId(pub u64);
 
+/// What a session cannot go on without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evicted {
+    /// Its tenant was deleted.
+    Tenant,
+    /// Its user was deleted.
+    User,
+}
+
 /// Something a session asked to be told.
 #[derive(Debug)]
 pub enum Event {
@@ -38,4 +47,6 @@ pub enum Event {
     Close(String),
     /// The consumer's queue is gone: no more deliveries.
     ConsumerCancelled(ConsumerId),
+    /// What the session stands on is gone: it ends, telling its client why.
+    Evicted(Evicted),
 }

@@ -44,7 +44,7 @@ pub mod user;
 
 pub use broker::{Broker, Options};
 pub use error::BrokerError;
-pub use event::{CallId, Event, SessionId};
+pub use event::{CallId, Event, Evicted, SessionId};
 pub use job::{Job, JobDone};
 pub use secured::Secured;
 pub use storage::{Chunk, FileRange, Lsn, Part, Progress, StorageError, StoredChunk, SyncPolicy};

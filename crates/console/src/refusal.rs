@@ -37,7 +37,10 @@ impl From<BrokerError> for Refusal {
             BrokerError::UnknownPartition { .. } | BrokerError::Missing { .. } => (404, "not_found"),
             BrokerError::Exists { .. } => (409, "exists"),
             BrokerError::Internal(_) => (403, "access_refused"),
-            BrokerError::Locked(_) | BrokerError::ExclusiveUse(_) | BrokerError::InUse { .. } => (409, "in_use"),
+            BrokerError::Locked(_)
+            | BrokerError::ExclusiveUse(_)
+            | BrokerError::InUse { .. }
+            | BrokerError::Limit { .. } => (409, "in_use"),
             BrokerError::Invalid(_)
             | BrokerError::InvalidConfig(_)
             | BrokerError::InvalidPartitions { .. }

@@ -71,6 +71,7 @@ impl From<&BrokerError> for ErrorCode {
             | BrokerError::Locked(_)
             | BrokerError::Internal(_)
             | BrokerError::ExclusiveUse(_)
+            | BrokerError::Limit { .. }
             | BrokerError::InUse { .. } => ErrorCode::INVALID_REQUEST,
             BrokerError::InvalidConfig(_) => ErrorCode::INVALID_CONFIG,
             BrokerError::InvalidPartitions { .. } | BrokerError::InvalidGrowth { .. } => ErrorCode::INVALID_PARTITIONS,

@@ -113,6 +113,7 @@ impl KafkaSession {
                 let why = why.clone();
                 return self.close(&why, cx);
             }
+            Event::Evicted(_) => return self.close("its tenant or user was deleted", cx),
             // Queues and users are not this tongue's.
             Event::Deliver(..)
             | Event::ConsumerCancelled(_)

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use model::{Header, HeaderValue};
 use serde_json::Value;
 
-use crate::config::VHOST;
 use crate::conn::Done;
-use crate::errors::Refusal;
+use crate::errors::{Refusal, VHOST};
 
 /// Arguments of queues that two declarations must agree on.
 const COMPARED: [&str; 21] = [
@@ -105,7 +104,7 @@ mod tests {
     }
 
     fn said(asked: &BTreeMap<String, Value>, current: &BTreeMap<String, Value>) -> String {
-        let text = equivalent(asked, current, "q").unwrap_err().text.into_owned();
+        let text = equivalent(asked, current, "q").unwrap_err().told("/");
         text.split_once("vhost '/': ").unwrap().1.to_owned()
     }
 

@@ -1,5 +1,6 @@
 //! Class exchange.
 
+use broker::access::{Operation, Resource};
 use broker::routing::{BindingSpec, Destination, ExchangeKind, ExchangeSpec};
 use broker::{Broker, BrokerError, Lsn};
 use model::{ByteReader, Header, HeaderValue, Name};
@@ -7,9 +8,8 @@ use serde_json::Value;
 
 use super::bit;
 use super::queue_args::arguments;
-use crate::config::VHOST;
 use crate::conn::{Call, Done, name};
-use crate::errors::{Code, Refusal};
+use crate::errors::{Code, Refusal, VHOST};
 use crate::wire::{short, table};
 
 /// The default exchange is not to be touched.
@@ -78,6 +78,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         return Err(default_exchange());
     }
     if passive {
+        call.may_see(Resource::Exchange(&exchange))?;
         let broker = &call.cx.broker;
         let found = broker.exchange(&call.conn.tenant, &exchange).is_some();
         // A topic answers as an exchange of its own name.
@@ -85,6 +86,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             return Err(Refusal::missing("exchange", &exchange));
         }
     } else {
+        may_declare(call, &exchange, kind_text, &headers)?;
         let lsn = declared(call.cx.broker, (&call.conn.tenant, &exchange), (kind_text, bits), &headers)?;
         call.hold(lsn);
     }
@@ -124,6 +126,31 @@ pub fn declared(
     let (current, lsn) = broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
     equivalent(&spec, &current)?;
     Ok(lsn)
+}
+
+/// Who declares an exchange may configure it; who gives a new one an alternate may read from it and write to that.
+fn may_declare(call: &mut Call<'_, '_>, exchange: &str, kind_text: &str, headers: &[Header]) -> Done {
+    kind_and_delay(kind_text, headers)?; // what is no type at all is said first
+    call.may(Operation::Configure, Resource::Exchange(exchange))?;
+    let is_new = call.cx.broker.exchange(&call.conn.tenant, exchange).is_none();
+    if is_new
+        && let Some(header) = headers.iter().find(|header| header.name == ALTERNATE)
+        && let HeaderValue::Text(alternate) = &header.value
+    {
+        call.may(Operation::Read, Resource::Exchange(exchange))?;
+        call.may(Operation::Write, Resource::Exchange(alternate))?;
+    }
+    Ok(())
+}
+
+/// Who binds to an exchange may read from it: with that key, if it routes by patterns.
+///
+/// # Errors
+/// 403 when not.
+pub fn may_bind_from(call: &mut Call<'_, '_>, exchange: &str, key: &str) -> Done {
+    call.may(Operation::Read, Resource::Exchange(exchange))?;
+    let denied = call.conn.pass.check_keys(call.cx.broker, exchange, &[key], true);
+    denied.map_err(|denied| Refusal::denied(&denied))
 }
 
 fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal> {
@@ -214,9 +241,14 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let key = super::queue::key_name(short(r)?)?;
     let nowait = bit(r.u8()?, 0);
     let headers = table::read(table::body(r)?)?;
-    if destination.is_empty() || source.is_empty() {
+    if destination.is_empty() {
         return Err(default_exchange());
     }
+    call.may(Operation::Write, Resource::Exchange(&destination))?;
+    if source.is_empty() {
+        return Err(default_exchange());
+    }
+    may_bind_from(call, &source, &key)?;
     let unbind = call.method.1 == 40;
     if !unbind {
         check_destination(call.cx.broker, &call.conn.tenant, &destination)?;
@@ -266,6 +298,7 @@ pub fn delete(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let bits = r.u8()?;
     let (if_unused, nowait) = (bit(bits, 0), bit(bits, 1));
     may_be_deleted(&exchange)?;
+    call.may(Operation::Configure, Resource::Exchange(&exchange))?;
     let deleted = call.cx.broker.delete_exchange(&call.conn.tenant, &exchange, if_unused);
     match deleted {
         Ok(lsn) => call.hold(lsn),

@@ -1,17 +1,17 @@
 //! Class queue.
 
+use broker::access::{Operation, Resource};
 use broker::queue::{Declared, QueueInfo, QueueKind, QueueSpec};
 use broker::routing::{BindingSpec, Destination};
 use broker::{Broker, BrokerError, SessionId};
-use model::{ByteReader, Name, Now};
+use model::{ByteReader, Header, HeaderValue, Name, Now};
 
 use super::bit;
-use super::exchange::{check_binding, default_exchange};
+use super::exchange::{check_binding, default_exchange, may_bind_from};
 use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments, type_of};
 use super::reply::{check_exists, is_reply_name};
-use crate::config::VHOST;
 use crate::conn::{Call, Done, name};
-use crate::errors::{Code, Refusal};
+use crate::errors::{Code, Refusal, VHOST};
 use crate::wire::{short, table, text::put_short};
 
 /// queue.declare: (ticket, name | passive durable exclusive auto_delete nowait, arguments).
@@ -34,6 +34,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     call.flush(); // the counts answered include what was acknowledged before
     let info = if passive {
         let queue = call.queue_name(&asked)?;
+        call.may_see(Resource::Queue(&queue))?;
         let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
         found.map_err(|error| Refusal::of(&error, "queue"))?
     } else {
@@ -45,6 +46,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
                 asked
             }
         };
+        may_declare(call, &queue, &headers)?;
         let QueueArguments { topic, options, all } = queue_arguments(&headers, &queue)?;
         suits(options.kind, bits, asked_empty, &queue)?;
         let spec = QueueSpec {
@@ -80,6 +82,27 @@ pub fn not_reserved(queue: &str) -> Done {
         return Err(Refusal::new(Code::AccessRefused, text));
     }
     Ok(())
+}
+
+/// Who declares a queue may configure it. What a new one sends its dead letters to they may write to, and what it takes
+/// messages from they may read.
+fn may_declare(call: &mut Call<'_, '_>, queue: &str, headers: &[Header]) -> Done {
+    call.may(Operation::Configure, Resource::Queue(queue))?;
+    if call.cx.broker.has_queue(&call.conn.tenant, queue) {
+        return Ok(());
+    }
+    let text = |argument: &str| match headers.iter().find(|header| header.name == argument).map(|one| &one.value) {
+        Some(HeaderValue::Text(text)) => Some(text),
+        _ => None,
+    };
+    if let Some(exchange) = text("x-dead-letter-exchange") {
+        call.may(Operation::Read, Resource::Queue(queue))?;
+        call.may(Operation::Write, Resource::Exchange(exchange))?;
+    }
+    match text("x-topic") {
+        Some(topic) => call.may(Operation::Read, Resource::Topic(topic)),
+        None => Ok(()),
+    }
 }
 
 /// What each queue type wants of the other properties.
@@ -155,15 +178,17 @@ fn agree(asked: &QueueSpec, current: &QueueInfo) -> Done {
 }
 
 /// The fields that bind and unbind share: (ticket, queue, exchange, key).
-fn binding(call: &Call<'_, '_>, r: &mut ByteReader<'_>) -> Result<BindingSpec, Refusal> {
+fn binding(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Result<BindingSpec, Refusal> {
     r.u16()?;
     let (queue_text, exchange, key) = (short(r)?, name(short(r)?)?, short(r)?);
     let queue = call.queue_name(queue_text)?;
     // An empty key with an empty queue name means that queue's name too.
     let key = if queue_text.is_empty() && key.is_empty() { queue.clone() } else { key_name(key)? };
+    call.may(Operation::Write, Resource::Queue(&queue))?;
     if exchange.is_empty() {
         return Err(default_exchange());
     }
+    may_bind_from(call, &exchange, &key)?;
     let tenant = call.conn.tenant.clone();
     let destination = Destination::Queue(queue);
     Ok(BindingSpec { tenant, exchange, destination, key, arguments: Default::default() })
@@ -212,6 +237,7 @@ pub fn purge(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     r.u16()?;
     let queue = call.queue_name(short(r)?)?;
     let nowait = bit(r.u8()?, 0);
+    call.may(Operation::Read, Resource::Queue(&queue))?;
     call.flush();
     let purged = call.cx.broker.purge(call.conn.session(), &call.conn.tenant, &queue);
     // As for acknowledgements, nobody waits for the disk: a message that comes back after a crash is redelivered.
@@ -228,6 +254,7 @@ pub fn delete(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let queue = call.queue_name(short(r)?)?;
     let bits = r.u8()?;
     let (if_unused, if_empty, nowait) = (bit(bits, 0), bit(bits, 1), bit(bits, 2));
+    call.may(Operation::Configure, Resource::Queue(&queue))?;
     call.flush();
     let deleted = call.cx.broker.delete_queue(call.conn.session(), &call.conn.tenant, &queue, if_unused, if_empty);
     let messages = match deleted {

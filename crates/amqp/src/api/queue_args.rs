@@ -7,9 +7,8 @@ use broker::queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueO
 use model::{Header, HeaderValue, Name};
 use serde_json::Value;
 
-use crate::config::VHOST;
 use crate::conn::name;
-use crate::errors::Refusal;
+use crate::errors::{Refusal, VHOST};
 use crate::wire::table::type_name;
 
 pub use super::equivalence::{arguments, equivalent};
@@ -315,7 +314,7 @@ mod tests {
     fn asked(arguments: &[(&str, HeaderValue)]) -> Result<QueueArguments, String> {
         let header = |(name, value): &(&str, HeaderValue)| Header { name: (*name).to_owned(), value: value.clone() };
         let headers = arguments.iter().map(header).collect::<Vec<_>>();
-        queue_arguments(&headers, "q").map_err(|refusal| refusal.text.into_owned())
+        queue_arguments(&headers, "q").map_err(|refusal| refusal.told("/"))
     }
 
     fn text(text: &str) -> HeaderValue {

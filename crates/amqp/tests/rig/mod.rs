@@ -7,7 +7,9 @@ use std::sync::Arc;
 use amqp::wire::frame::{self, Kind};
 use amqp::wire::{short, table, text::put_long, text::put_short};
 use amqp::{Amqp, AmqpFormat};
+use broker::access::{Permission, Tenant};
 use broker::group::{LedgerCodec, LedgerEntry};
+use broker::user::User;
 use broker::{Broker, Cx, Event, Input, OUTPUT_ROOM_BYTES, Options, Outbox, Peer, Session, SessionId, Tongue};
 use model::{ByteReader, FormatTag, Formats, Header, HeaderValue, Message, Mono, Now, Wall};
 use storage::SimDisk;
@@ -146,13 +148,40 @@ impl World {
 
     /// From the protocol header to open-ok.
     pub fn open(&mut self, at: usize, capable: bool) {
+        assert_eq!(self.enter(at, ("guest", "guest"), "/", capable).method, (10, 41));
+    }
+
+    /// From the protocol header to the answer to connection.open.
+    pub fn enter(&mut self, at: usize, (user, password): (&str, &str), vhost: &str, capable: bool) -> Got {
         self.send(at, b"AMQP\x00\x00\x09\x01");
         assert_eq!(self.take(at)[0].method, (10, 10));
-        self.send(at, &start_ok("guest", "guest", capable));
+        self.send(at, &start_ok(user, password, capable));
         assert_eq!(self.take(at)[0].method, (10, 30));
         self.send(at, &method(0, (10, 31), |out| out.extend_from_slice(&[0x07, 0xff, 0, 2, 0, 0, 0, 0])));
-        self.send(at, &open_vhost("/"));
-        assert_eq!(self.take(at)[0].method, (10, 41));
+        self.one(at, &open_vhost(vhost))
+    }
+
+    /// A user with the password of `guest`, and a virtual host.
+    pub fn make(&mut self, user: &str, vhost: &str) {
+        let guest = self.broker.user("guest").unwrap().clone(); // its hash costs nothing
+        self.broker.store_user(&User { name: user.into(), tags: Vec::new(), ..guest }).unwrap();
+        self.broker.put_tenant(&Tenant { name: vhost.into(), ..Tenant::default() }).unwrap();
+        self.run();
+    }
+
+    /// What `user` may configure, write to and read from in `vhost`.
+    pub fn permit(&mut self, user: &str, vhost: &str, [configure, write, read]: [&str; 3]) {
+        let (configure, write, read) = (configure.into(), write.into(), read.into());
+        let permission = Permission { user: user.into(), tenant: vhost.into(), configure, write, read };
+        self.broker.put_permission(&permission).unwrap();
+    }
+
+    /// A connection of `user` in `vhost`, with channel 1 open.
+    pub fn client_of(&mut self, user: &str, vhost: &str) -> usize {
+        let at = self.connect_from("127.0.0.1:40001");
+        assert_eq!(self.enter(at, (user, "guest"), vhost, true).method, (10, 41));
+        assert_eq!(self.one(at, &open_channel(1)).method, (20, 11));
+        at
     }
 
     /// Bytes arrive; everything that follows from them happens.

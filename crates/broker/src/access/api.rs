@@ -3,7 +3,7 @@
 use cluster::Command;
 use model::{Name, Now};
 
-use super::{Denied, Operation, Permission, Resource, Tenant, TopicPermission, TopicPermissionKey, grants};
+use super::{Denied, NoEntry, Operation, Permission, Resource, Tenant, TopicPermission, TopicPermissionKey, grants};
 use crate::{Broker, BrokerError, Lsn};
 
 impl Broker {
@@ -11,6 +11,31 @@ impl Broker {
     #[must_use]
     pub fn may_enter(&self, user: &str, tenant: &str) -> bool {
         self.core.grants.enters(user, tenant)
+    }
+
+    /// Whether one more connection of `user` may use `tenant` now.
+    ///
+    /// # Errors
+    /// [`NoEntry`] when it may not.
+    pub fn enter(&self, user: &str, tenant: &str) -> Result<(), NoEntry> {
+        let catalog = self.core.catalog.get();
+        let limits = catalog.tenant(tenant).ok_or(NoEntry::NoTenant)?.limits;
+        let is_full = |max: u64, open: usize| open as u64 >= max;
+        if let Some(max) = limits.connections_max.filter(|max| is_full(*max, self.open_of_tenant(tenant).0)) {
+            return Err(NoEntry::TenantFull(max));
+        }
+        let limits = catalog.users.get(user).map(|user| user.limits).unwrap_or_default();
+        if let Some(max) = limits.connections_max.filter(|max| is_full(*max, self.open_of_user(user).0)) {
+            return Err(NoEntry::UserFull(max));
+        }
+        if self.may_enter(user, tenant) { Ok(()) } else { Err(NoEntry::NotGranted) }
+    }
+
+    /// How many channels `user` may have open at once, when they have that many.
+    #[must_use]
+    pub fn channels_full(&self, user: &str) -> Option<u64> {
+        let max = self.core.catalog.get().users.get(user)?.limits.channels_max?;
+        (self.open_of_user(user).1 as u64 >= max).then_some(max)
     }
 
     /// Whether `user` may do `operation` with `resource` in `tenant`. Sessions ask through a [`super::Pass`].
@@ -48,10 +73,10 @@ impl Broker {
         Err(Denied::Key { key, exchange, tenant: tenant.clone(), user: user.clone() })
     }
 
-    /// Whether something is said of the keys that `user` may use `exchange` with.
+    /// Whether anything is said of the routing keys that `user` may use in `tenant`.
     #[must_use]
-    pub fn limits_keys(&self, user: &str, tenant: &str, exchange: &str) -> bool {
-        self.core.grants.limits_keys(user, tenant, exchange)
+    pub fn has_keys(&self, user: &str, tenant: &str) -> bool {
+        self.core.grants.has_keys(user, tenant)
     }
 
     /// Changes whenever something that was allowed may be so no more.

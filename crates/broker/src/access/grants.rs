@@ -85,9 +85,9 @@ impl Grants {
         if reads { keys.read.takes(key) } else { keys.write.takes(key) }
     }
 
-    /// Whether something is said of the keys of that exchange.
-    pub(super) fn limits_keys(&self, user: &str, tenant: &str, exchange: &str) -> bool {
-        self.key_grant(user, tenant, exchange).is_some()
+    /// Whether anything is said of the keys of any exchange.
+    pub(super) fn has_keys(&self, user: &str, tenant: &str) -> bool {
+        self.get(user, tenant).is_some_and(|grant| !grant.keys.is_empty())
     }
 
     fn key_grant(&self, user: &str, tenant: &str, exchange: &str) -> Option<&KeyGrant> {

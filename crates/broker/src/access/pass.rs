@@ -18,6 +18,7 @@ pub struct Pass {
     version: u64,
     known: Vec<Known>,
     next: usize,
+    has_keys: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ impl Pass {
     /// Of somebody who has been let into the tenant.
     #[must_use]
     pub fn new(user: &Name, tenant: &Name) -> Pass {
-        Pass { user: user.clone(), tenant: tenant.clone(), version: 0, known: Vec::new(), next: 0 }
+        Pass { user: user.clone(), tenant: tenant.clone(), version: 0, known: Vec::new(), next: 0, has_keys: false }
     }
 
     /// Who.
@@ -51,11 +52,7 @@ impl Pass {
     /// # Errors
     /// [`Denied`] when it may not.
     pub fn check(&mut self, broker: &Broker, resource: Resource<'_>, operation: Operation) -> Result<(), Denied> {
-        let version = broker.access_version();
-        if self.version != version {
-            self.known.clear();
-            self.version = version;
-        }
+        self.learn(broker);
         let (kind, name) = (resource.kind(), resource.name());
         if self.known.iter().any(|one| one.operation == operation && one.kind == kind && *one.name == *name) {
             return Ok(());
@@ -73,11 +70,33 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether the exchange may be used with that routing key: to publish with it, or to bind (`reads`).
+    /// Whether anything is said of the routing keys that the user may use: mostly not, then [`Pass::check_keys`] need
+    /// not be asked.
+    pub fn has_keys(&mut self, broker: &Broker) -> bool {
+        self.learn(broker);
+        self.has_keys
+    }
+
+    /// Whether the exchange may be used with all of these routing keys: to publish with them, or to bind (`reads`).
+    /// Only exchanges that route by patterns are looked at.
     ///
     /// # Errors
     /// [`Denied`] when it may not.
-    pub fn check_key(&self, broker: &Broker, (exchange, key): (&str, &str), reads: bool) -> Result<(), Denied> {
-        broker.authorize_key((&self.user, &self.tenant), (exchange, key), reads)
+    pub fn check_keys(&mut self, broker: &Broker, exchange: &str, keys: &[&str], reads: bool) -> Result<(), Denied> {
+        if !self.has_keys(broker) || !broker.routes_by_pattern(&self.tenant, exchange) {
+            return Ok(());
+        }
+        let who = (&self.user, &self.tenant);
+        keys.iter().try_for_each(|key| broker.authorize_key(who, (exchange, key), reads))
+    }
+
+    /// Forgets what permissions that have changed had allowed.
+    fn learn(&mut self, broker: &Broker) {
+        let version = broker.access_version();
+        if self.version != version {
+            self.known.clear();
+            self.has_keys = broker.has_keys(&self.user, &self.tenant);
+            self.version = version;
+        }
     }
 }

@@ -4,8 +4,9 @@ use cluster::meta::{DEFAULT_TENANT, Permission, Tenant};
 use cluster::{Command, MetaError};
 use model::Now;
 
+use crate::connection::ConnectionInfo;
 use crate::core::Core;
-use crate::{Broker, BrokerError, Lsn};
+use crate::{Broker, BrokerError, Event, Evicted, Lsn};
 
 impl Core {
     /// Runs a command that says who may do what: it holds at once.
@@ -13,6 +14,12 @@ impl Core {
         let lsn = self.run(command)?;
         self.grants.read(self.catalog.get());
         Ok(lsn)
+    }
+
+    /// The tenant in which something is to be made.
+    pub(crate) fn tenant_of(&self, name: &str) -> Result<Tenant, BrokerError> {
+        let missing = || BrokerError::Missing { kind: "tenant", name: name.to_owned() };
+        self.catalog.get().tenant(name).ok_or_else(missing)
     }
 
     /// At the start. A catalog that does not name its default tenant is new, or older than permissions: then everybody
@@ -39,6 +46,15 @@ fn all_of(user: &str) -> Permission {
 }
 
 impl Broker {
+    /// Ends the sessions of those for whom `gone` says so.
+    pub(crate) fn evict(&mut self, why: Evicted, gone: impl Fn(&ConnectionInfo) -> bool) {
+        let sessions: Vec<_> = self.connections().map(|one| &one.info).filter(|info| gone(info)).collect();
+        let sessions: Vec<_> = sessions.into_iter().map(|info| info.session).collect();
+        for session in sessions {
+            self.core.events.push(session, Event::Evicted(why));
+        }
+    }
+
     /// Removes what a tenant has, one by one, then the tenant: should we stop in between, it is there with less, and
     /// nobody was told that it is gone.
     pub(super) fn remove_tenant(&mut self, name: &str, now: Now) -> Result<Lsn, BrokerError> {
@@ -48,6 +64,7 @@ impl Broker {
         if !self.has_tenant(name) {
             return Err(BrokerError::Missing { kind: "tenant", name: name.to_owned() });
         }
+        self.evict(Evicted::Tenant, |info| &*info.tenant == name);
         self.queues.remove_all_of(&mut self.core, name)?;
         let topics: Vec<String> = self.core.topics.of_tenant(name).map(|topic| topic.name.to_string()).collect();
         for topic in topics {

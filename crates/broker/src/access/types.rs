@@ -86,6 +86,23 @@ pub enum Denied {
     },
 }
 
+/// Somebody does not get into a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoEntry {
+    /// There is no such tenant.
+    #[error("there is no such tenant")]
+    NoTenant,
+    /// It has as many connections as it may.
+    #[error("the tenant has the {0} connections that it may have")]
+    TenantFull(u64),
+    /// The user has as many connections as they may.
+    #[error("the user has the {0} connections that they may have")]
+    UserFull(u64),
+    /// Nothing is granted to the user there.
+    #[error("nothing is granted to the user there")]
+    NotGranted,
+}
+
 /// Words for users that say what they may do beyond using messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {

@@ -32,6 +32,12 @@ impl Broker {
         self.queues.find(session, tenant, name).map(super::queue::Queue::describe)
     }
 
+    /// Whether there is a queue of that name, whoever may use it.
+    #[must_use]
+    pub fn has_queue(&self, tenant: &str, name: &str) -> bool {
+        self.queues.has(tenant, name)
+    }
+
     /// All queues of a tenant, by name.
     #[must_use]
     pub fn queues(&self, tenant: &str) -> Vec<QueueInfo> {

@@ -115,6 +115,7 @@ impl Queues {
             Err(BrokerError::Missing { .. }) => {}
             Err(error) => return Err(error),
         }
+        self.has_room_for(core, spec)?;
         if core.topics.get(&spec.tenant, &spec.name).is_some() {
             return Err(BrokerError::Exists { kind: "topic", name: spec.name.as_str().to_owned() });
         }
@@ -161,6 +162,16 @@ impl Queues {
         self.govern_queue(core, id);
         let info = self.find(session, &spec.tenant, &spec.name)?.describe();
         Ok(Declared { info, created: true, lsn })
+    }
+
+    /// Whether the tenant is there and may have one more queue.
+    fn has_room_for(&self, core: &Core, spec: &QueueSpec) -> Result<(), BrokerError> {
+        let max = core.tenant_of(&spec.tenant)?.limits.queues_max;
+        let count = self.names.get(&spec.tenant).map_or(0, HashMap::len) as u64;
+        match max {
+            Some(max) if count >= max => Err(BrokerError::Limit { kind: "queue", name: spec.name.to_string(), max }),
+            _ => Ok(()),
+        }
     }
 
     fn insert(&mut self, queue: Queue) {

@@ -20,6 +20,12 @@ impl Broker {
         self.queues.exchanges.spec(tenant, name)
     }
 
+    /// Whether there is an exchange of that name whose bindings are patterns.
+    #[must_use]
+    pub fn routes_by_pattern(&self, tenant: &str, name: &str) -> bool {
+        self.queues.exchanges.kind(tenant, name) == Some(ExchangeKind::Topic)
+    }
+
     /// Whether there is a delayed exchange of that name.
     #[must_use]
     pub fn delays(&self, tenant: &str, name: &str) -> bool {

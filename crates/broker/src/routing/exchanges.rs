@@ -7,7 +7,7 @@ use model::{Header, Name};
 
 use super::exchange::Exchange;
 use super::table::{Dest, Opened};
-use super::{ExchangeSpec, PublishRequest};
+use super::{ExchangeKind, ExchangeSpec, PublishRequest};
 
 /// The exchanges of all tenants. Looked up by borrowed names: nothing is allocated for a publish.
 #[derive(Default)]
@@ -70,6 +70,12 @@ impl Exchanges {
     /// The number of a delayed exchange; 0 of any other, and of none.
     pub(crate) fn number(&self, tenant: &str, name: &str) -> u64 {
         self.get(tenant, name).map_or(0, |exchange| exchange.spec.number)
+    }
+
+    /// How an exchange routes.
+    pub(super) fn kind(&self, tenant: &str, name: &str) -> Option<ExchangeKind> {
+        let made = self.get(tenant, name).map(|exchange| exchange.spec.kind);
+        made.or_else(|| self.builtin(name).map(|spec| spec.kind))
     }
 
     /// An exchange's declaration.

@@ -23,6 +23,7 @@ impl Queues {
         if let Some(found) = self.exchanges.spec(&spec.tenant, &spec.name) {
             return Ok((found, core.catalog.last_change()));
         }
+        core.tenant_of(&spec.tenant)?;
         // What waits for an earlier exchange of the name is not for this one.
         let number = if spec.delayed { core.new_log_id()?.0 } else { 0 };
         let spec = ExchangeSpec { number, ..spec.clone() };

@@ -44,6 +44,7 @@ impl Core {
         if topic.name.is_empty() {
             return Err(BrokerError::Invalid("a topic's name is not empty".to_owned()));
         }
+        self.tenant_of(&topic.tenant)?;
         if self.topics.get(&topic.tenant, &topic.name).is_some() {
             return Err(BrokerError::Exists { kind: "topic", name: topic.name.to_string() });
         }

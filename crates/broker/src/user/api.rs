@@ -3,7 +3,7 @@
 use model::Name;
 
 use super::{User, UserLimits};
-use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
+use crate::{Broker, BrokerError, CallId, Evicted, Lsn, SessionId};
 
 impl Broker {
     /// Checks a password on another thread; the answer comes as [`crate::Event::Login`].
@@ -55,12 +55,15 @@ impl Broker {
         self.core.catalog.get().users.get(name)
     }
 
-    /// Removes a user and all permissions of theirs. The answer is held back until synced up to the [`Lsn`].
+    /// Removes a user and all permissions of theirs; who is connected as that user is cut off. The answer is held
+    /// back until synced up to the [`Lsn`].
     ///
     /// # Errors
     /// [`BrokerError::Missing`], [`BrokerError::Storage`].
     pub fn delete_user(&mut self, name: &str) -> Result<Lsn, BrokerError> {
-        self.core.delete_user(name)
+        let lsn = self.core.delete_user(name)?;
+        self.evict(Evicted::User, |info| &*info.user == name);
+        Ok(lsn)
     }
 
     /// All users: name and tags.

@@ -1,5 +1,6 @@
 //! basic.consume and basic.cancel.
 
+use broker::access::{Operation, Resource};
 use broker::queue::{ConsumeSpec, QueueKind};
 use model::{ByteReader, Header, HeaderValue};
 
@@ -7,9 +8,9 @@ use super::bit;
 use crate::api::queue_args::type_of;
 use crate::api::reply::{self, REPLY_TO};
 use crate::channel::consumers::Consumer;
-use crate::config::{CREDIT_FIRST, VHOST};
+use crate::config::CREDIT_FIRST;
 use crate::conn::{Call, Done};
-use crate::errors::{Code, Refusal};
+use crate::errors::{Code, Refusal, VHOST};
 use crate::presence;
 use crate::unit::TAG;
 use crate::wire::{short, table, text::put_short};
@@ -28,6 +29,7 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         return reply::consume(call, tag, no_ack, nowait);
     }
     let queue = call.queue_name(queue_text)?;
+    call.may(Operation::Read, Resource::Queue(&queue))?;
     call.flush();
     let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
     let kind = found.map_err(|error| Refusal::of(&error, "queue"))?.kind;

@@ -1,6 +1,7 @@
 //! basic.get: one message, at once or not at all. When the disk must be waited for, the connection takes no more input
 //! until the core says that it can be asked again.
 
+use broker::access::{Operation, Resource};
 use broker::queue::{Delivery, Got};
 use model::ByteReader;
 
@@ -22,6 +23,7 @@ pub fn get(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     r.u16()?;
     let queue = call.queue_name(short(r)?)?;
     let no_ack = bit(r.u8()?, 0);
+    call.may(Operation::Read, Resource::Queue(&queue))?;
     let channel = call.ch.number;
     let id = call.conn.next_call();
     call.flush();

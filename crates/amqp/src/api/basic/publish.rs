@@ -1,6 +1,7 @@
 //! basic.publish: the method, the content header, the body frames; then one call to the core. The unit is put together
 //! in the channel's scratch memory while frames arrive: the body is copied once, nothing else is allocated.
 
+use broker::access::{Operation, Resource};
 use broker::connection::ChannelFigures;
 use broker::routing::{PublishRequest, Published};
 use broker::{BrokerError, StorageError, SyncPolicy};
@@ -11,7 +12,7 @@ use crate::api::reply::REPLY_TO;
 use crate::api::tx;
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
-use crate::config::{SCRATCH_BYTES_KEPT, STALLED_AGAIN, UNFINISHED_MESSAGES_MAX, VHOST};
+use crate::config::{SCRATCH_BYTES_KEPT, STALLED_AGAIN, UNFINISHED_MESSAGES_MAX};
 use crate::conn::{Call, Done, Stalled, Unseen};
 use crate::errors::{Code, Refusal};
 use crate::format::{FORMAT, time_to_live};
@@ -65,7 +66,9 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         let text = format!("message size {body_bytes} is larger than configured max size {bytes_max}");
         return Err(Refusal::precondition(text).caused_by(PUBLISH));
     }
+    may_publish(call).map_err(|refusal| refusal.caused_by(PUBLISH))?;
     let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    may_route(call).map_err(|refusal| refusal.caused_by(PUBLISH))?;
     let whose = (&*call.conn.tenant, call.ch.unit.exchange());
     let delay_ms = delay::asked(call.cx.broker, whose, &call.ch.copies, &props);
     let delay_ms = delay_ms.map_err(|refusal| refusal.caused_by(PUBLISH))?;
@@ -151,6 +154,24 @@ fn rewritten(
         made = Some(props::with_number(made.as_deref().unwrap_or(raw), delay::HEADER, -ms)?);
     }
     Ok(made)
+}
+
+/// Whether the user may write to the exchange. What was allowed before is remembered: no pattern is matched then.
+fn may_publish(call: &mut Call<'_, '_>) -> Done {
+    let exchange = call.ch.unit.exchange();
+    let allowed = call.conn.pass.check(call.cx.broker, Resource::Exchange(exchange), Operation::Write);
+    allowed.map_err(|denied| Refusal::denied(&denied))
+}
+
+/// … and with its routing keys, if it routes by patterns.
+fn may_route(call: &mut Call<'_, '_>) -> Done {
+    let (unit, pass) = (&call.ch.unit, &mut call.conn.pass);
+    if !pass.has_keys(call.cx.broker) {
+        return Ok(());
+    }
+    let keys = std::iter::once(unit.key()).chain(call.ch.copies.iter().map(String::as_str)).collect::<Vec<_>>();
+    let allowed = pass.check_keys(call.cx.broker, unit.exchange(), &keys, false);
+    allowed.map_err(|denied| Refusal::denied(&denied))
 }
 
 /// Properties that RabbitMQ refuses, and those that are not served yet. True when there is a BCC to take out.
@@ -248,7 +269,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
     let more_keys = call.ch.copies.iter().map(String::as_str).collect::<Vec<_>>();
     let request = PublishRequest {
-        tenant: VHOST,
+        tenant: &call.conn.tenant,
         exchange: unit.exchange,
         key: unit.key,
         more_keys: &more_keys,
@@ -365,7 +386,7 @@ mod tests {
             ("315360000001", "{value_too_large,315360000001}"),
             ("99999999999999999999999", "{value_too_large,99999999999999999999999}"),
         ] {
-            let said = check_expiration(text.as_bytes()).unwrap_err().reply_text();
+            let said = check_expiration(text.as_bytes()).unwrap_err().reply_text("/");
             assert_eq!(said, format!("PRECONDITION_FAILED - invalid expiration '{text}': {why}"));
         }
         for text in ["0", "1000", "315360000000"] {
