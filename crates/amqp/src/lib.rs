@@ -57,12 +57,21 @@ impl Tongue for Amqp {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door {
-            name: "amqp",
-            port: 5672,
-            try_it: "amqp-declare-queue -u amqp://{addr} -q hello && amqp-publish -u amqp://{addr} -r hello -b world",
-            tls: false,
-        }]
+        vec![
+            Door {
+                name: "amqp",
+                port: 5672,
+                try_it: "amqp-declare-queue -u amqp://{addr} -q hello && \
+                         amqp-publish -u amqp://{addr} -r hello -b world",
+                tls: false,
+            },
+            Door {
+                name: "amqps",
+                port: 5671,
+                try_it: "amqp-declare-queue -u amqps://{addr} --cacert CA.pem -q hello",
+                tls: true,
+            },
+        ]
     }
 
     fn format(&self) -> Option<Box<dyn Format>> {

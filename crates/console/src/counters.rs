@@ -18,6 +18,7 @@ struct Door {
     closed: AtomicU64,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    handshakes_failed: AtomicU64,
 }
 
 /// One door's counts as they stand.
@@ -33,6 +34,8 @@ pub struct DoorCounts {
     pub received_bytes: u64,
     /// Bytes sent since the start.
     pub sent_bytes: u64,
+    /// TLS handshakes that came to nothing.
+    pub handshakes_failed: u64,
 }
 
 impl Counters {
@@ -45,6 +48,7 @@ impl Counters {
             closed: AtomicU64::default(),
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
+            handshakes_failed: AtomicU64::default(),
         };
         Counters { doors: doors.into_iter().map(door).collect(), ..Counters::default() }
     }
@@ -75,6 +79,11 @@ impl Counters {
         self.add(door, bytes, |door| &door.sent_bytes);
     }
 
+    /// A TLS handshake came to nothing.
+    pub fn handshake_failed(&self, door: usize) {
+        self.add(door, 1, |door| &door.handshakes_failed);
+    }
+
     /// Memory held by what is on its way, of how much.
     pub fn memory(&self, used: u64, budget: u64) {
         self.memory_used.store(used, Ordering::Relaxed);
@@ -101,6 +110,7 @@ impl Counters {
                 accepted,
                 received_bytes: door.received_bytes.load(Ordering::Relaxed),
                 sent_bytes: door.sent_bytes.load(Ordering::Relaxed),
+                handshakes_failed: door.handshakes_failed.load(Ordering::Relaxed),
             }
         })
     }

@@ -38,7 +38,11 @@ impl Tongue for Console {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door { name: "http", port: 15672, try_it: "curl http://{addr}/api/v1/health", tls: false }]
+        let (plain, secure) = ("curl http://{addr}/api/v1/health", "curl --cacert CA.pem https://{addr}/api/v1/health");
+        vec![
+            Door { name: "http", port: 15672, try_it: plain, tls: false },
+            Door { name: "https", port: 15671, try_it: secure, tls: true },
+        ]
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {

@@ -62,11 +62,14 @@ fn memory(page: &mut Page, counters: &Counters) {
 
 fn doors(page: &mut Page, counters: &Counters) {
     type Pick = fn(&crate::counters::DoorCounts) -> u64;
-    let metrics: [(&str, &str, &str, Pick); 4] = [
+    let metrics: [(&str, &str, &str, Pick); 5] = [
         ("fourfold_connections", "gauge", "Connections open now, by door.", |door| door.open),
         ("fourfold_connections_accepted_total", "counter", "Connections accepted, by door.", |door| door.accepted),
         ("fourfold_received_bytes_total", "counter", "Bytes received, by door.", |door| door.received_bytes),
         ("fourfold_sent_bytes_total", "counter", "Bytes sent, by door.", |door| door.sent_bytes),
+        ("fourfold_tls_handshakes_failed_total", "counter", "TLS handshakes that came to nothing, by door.", |door| {
+            door.handshakes_failed
+        }),
     ];
     for (name, kind, help, pick) in metrics {
         page.metric(name, kind, help);

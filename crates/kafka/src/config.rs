@@ -12,6 +12,8 @@ pub struct Settings {
     pub node_id: i32,
     /// Host and port that clients are told; without one, the address they came by.
     pub advertised: Option<(String, u16)>,
+    /// The same for clients that came through TLS.
+    pub advertised_ssl: Option<(String, u16)>,
     /// Whose topics and groups the clients see.
     pub tenant: Name,
     /// Make a topic when a client that allows it asks for one that does not exist (`auto.create.topics.enable`).
@@ -41,6 +43,7 @@ impl Default for Settings {
         Settings {
             node_id: 1,
             advertised: None,
+            advertised_ssl: None,
             tenant: Name::fixed("/"),
             auto_create_topics: true,
             partitions_default: 1,

@@ -28,17 +28,23 @@ pub use errors::ErrorCode;
 pub use format::{RecordFormat, TAG, fuzz_batch};
 pub use ledger::OffsetsCodec;
 
+/// The door of clients with `security.protocol=SSL`.
+const SSL_DOOR: &str = "kafka-ssl";
+
 /// Kafka clients' way in.
 #[derive(Debug, Default)]
 pub struct KafkaTongue {
     settings: Arc<Settings>,
+    /// The same for clients that came through TLS: they are told another address.
+    ssl: Arc<Settings>,
 }
 
 impl KafkaTongue {
     /// The tongue with `settings` for all its sessions.
     #[must_use]
     pub fn new(settings: Settings) -> KafkaTongue {
-        KafkaTongue { settings: Arc::new(settings) }
+        let ssl = Settings { advertised: settings.advertised_ssl.clone(), ..settings.clone() };
+        KafkaTongue { settings: Arc::new(settings), ssl: Arc::new(ssl) }
     }
 }
 
@@ -48,12 +54,20 @@ impl Tongue for KafkaTongue {
     }
 
     fn doors(&self) -> Vec<Door> {
-        vec![Door {
-            name: "kafka",
-            port: 9092,
-            try_it: "echo hello | kcat -P -b {addr} -t demo && kcat -C -b {addr} -t demo -e",
-            tls: false,
-        }]
+        vec![
+            Door {
+                name: "kafka",
+                port: 9092,
+                try_it: "echo hello | kcat -P -b {addr} -t demo && kcat -C -b {addr} -t demo -e",
+                tls: false,
+            },
+            Door {
+                name: SSL_DOOR,
+                port: 9093,
+                try_it: "kcat -L -b {addr} -X security.protocol=ssl -X ssl.ca.location=CA.pem",
+                tls: true,
+            },
+        ]
     }
 
     fn format(&self) -> Option<Box<dyn Format>> {
@@ -64,7 +78,8 @@ impl Tongue for KafkaTongue {
         Some(Box::new(OffsetsCodec))
     }
 
-    fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {
-        Box::new(session::KafkaSession::new(peer, Arc::clone(&self.settings)))
+    fn session(&self, door: &'static str, peer: Peer) -> Box<dyn Session> {
+        let settings = if door == SSL_DOOR { &self.ssl } else { &self.settings };
+        Box::new(session::KafkaSession::new(peer, Arc::clone(settings)))
     }
 }

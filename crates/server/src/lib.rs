@@ -9,6 +9,7 @@ pub mod config;
 pub mod driver;
 pub mod machine;
 pub mod serve;
+pub mod tls;
 pub mod tongues;
 
 /// A fresh folder for a test, under the system's folder for such.

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use broker::{Broker, BrokerError, Tongue};
 use console::counters::Counters;
 use model::Formats;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::driver::listeners::{self, BindError, DoorPlan, Listen, Listener};
 use crate::driver::{Driver, Parts, Stop};
+use crate::tls::{Keeper, TlsError};
 use crate::{machine, tongues};
 
 /// The user that is there from the start; it may only log in from this machine.
@@ -46,6 +47,9 @@ pub enum ServeError {
         /// Where it would have listened.
         listen: Listen,
     },
+    /// TLS doors cannot do what they are for.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// No tongue brings the codec of the offsets topic.
     #[error("no tongue of this program keeps committed offsets")]
     NoLedger,
@@ -81,6 +85,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let plans = plans(settings);
     let counters = Arc::new(Counters::new(plans.iter().map(|plan| plan.name)));
     let tongues = tongues::all(settings, &counters);
+    let tls = open_tls(settings, &plans)?;
     warn_of_small_journal(settings);
     let broker = open(settings, &tongues, &clock)?;
     check_exposure(settings, &plans, &broker)?;
@@ -88,10 +93,11 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let addresses: Vec<(usize, SocketAddr)> = listeners.iter().map(|one| (one.door, one.address)).collect();
     announce(settings, &tongues, &plans, &listeners).map_err(system("writing to standard output"))?;
     let memory_budget = usize::try_from(budget(settings)).unwrap_or(usize::MAX);
-    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget };
+    let parts =
+        Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget, tls: tls.clone() };
     let names: Vec<&'static str> = parts.plans.iter().map(|plan| plan.name).collect();
     let mut driver = Driver::new(parts).map_err(system("starting the driver"))?;
-    stop_on_signals(driver.stopper()).map_err(system("watching for signals"))?;
+    heed_signals(driver.stopper(), tls).map_err(system("watching for signals"))?;
     if let Some(file) = &settings.ready_file {
         write_ready_file(file, &names, &addresses).map_err(system(format!("writing {}", file.display())))?;
     }
@@ -121,11 +127,30 @@ fn plans(settings: &Settings) -> Vec<DoorPlan> {
         tongues.iter().enumerate().flat_map(|(at, tongue)| tongue.doors().into_iter().map(move |door| (at, door)));
     doors
         .map(|(tongue, door)| {
-            let listen = settings.doors.get(door.name).cloned().unwrap_or(Listen::Localhost(door.port));
-            DoorPlan { name: door.name, tongue, listen }
+            let usual = if door.tls { Listen::Off } else { Listen::Localhost(door.port) };
+            let listen = settings.doors.get(door.name).cloned().unwrap_or(usual);
+            DoorPlan { name: door.name, tongue, listen, tls: door.tls }
         })
         .filter(|plan| plan.listen != Listen::Off)
         .collect()
+}
+
+/// What the doors that speak TLS use, if there are any; checked before anything is opened.
+fn open_tls(settings: &Settings, plans: &[DoorPlan]) -> Result<Option<Arc<Keeper>>, ServeError> {
+    let has_door = plans.iter().any(|plan| plan.tls);
+    let is_set = settings.tls.cert.is_some() || settings.tls.key.is_some() || settings.tls.client_ca.is_some();
+    if !has_door {
+        if is_set {
+            tracing::warn!(
+                "the files of TLS are not used: no door speaks it. One is opened with --amqps 5671, \
+                 --kafka-ssl 9093 or --https 15671"
+            );
+        }
+        return Ok(None);
+    }
+    let keeper = Keeper::open(settings.tls.clone())?;
+    keeper.watch().map_err(system("watching the files of TLS"))?;
+    Ok(Some(keeper))
 }
 
 fn budget(settings: &Settings) -> u64 {
@@ -188,14 +213,14 @@ fn announce(
         let mut places = listeners.iter().filter(|one| one.door == at).map(|one| one.address);
         let Some(first) = places.next() else { continue };
         let others: String = places.map(|address| format!(", {address}")).collect();
-        text.push_str(&format!("  {:<8} listens at {first}{others}\n", plan.name));
+        text.push_str(&format!("  {:<9} listens at {first}{others}\n", plan.name));
         let door = tongues.get(plan.tongue).and_then(|tongue| tongue.doors().into_iter().find(|d| d.name == plan.name));
         let Some(try_it) = door.map(|door| door.try_it).filter(|line| !line.is_empty()) else { continue };
         let line = try_it
             .replace("{addr}", &first.to_string())
             .replace("{host}", &first.ip().to_string())
             .replace("{port}", &first.port().to_string());
-        text.push_str(&format!("  {:<8} {line}\n", ""));
+        text.push_str(&format!("  {:<9} {line}\n", ""));
     }
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -216,15 +241,21 @@ fn write_ready_file(file: &Path, names: &[&str], addresses: &[(usize, SocketAddr
     std::fs::rename(&temporary, file)
 }
 
-/// The first signal ends the server cleanly, a second one at once.
-fn stop_on_signals(stop: Stop) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+/// The first signal to end does so cleanly, a second one at once; SIGHUP reads the TLS files again.
+fn heed_signals(stop: Stop, tls: Option<Arc<Keeper>>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
-                std::process::exit(128 + signal);
+        let mut is_stopping = false;
+        for signal in signals.forever() {
+            match (signal, &tls) {
+                (SIGHUP, Some(keeper)) => keeper.reload(),
+                (SIGHUP, None) => tracing::info!("SIGHUP: there is nothing to read again, no door speaks TLS"),
+                _ if is_stopping => std::process::exit(128 + signal),
+                _ => {
+                    is_stopping = true;
+                    stop.stop();
+                }
             }
-            stop.stop();
         }
     })?;
     Ok(())

@@ -42,6 +42,16 @@ fn kafka_options() -> Vec<Opt> {
                 Ok(())
             },
         ),
+        option(
+            "kafka.advertised_ssl",
+            Kind::Address,
+            String::new(),
+            "HOST:PORT that clients of the kafka-ssl door are told. Without it: the address they came by.",
+            |s, v| {
+                s.kafka.advertised_ssl = if v.is_empty() { None } else { Some(host_and_port(v)?) };
+                Ok(())
+            },
+        ),
         option("kafka.node_id", Kind::Count, d.node_id.to_string(), "This node's id (node.id).", |s, v| {
             s.kafka.node_id = count(v, 0, i32::MAX as u64)? as i32;
             Ok(())

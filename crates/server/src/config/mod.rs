@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::driver::listeners::Listen;
+use crate::tls::TlsSettings;
 
 /// What a server is told.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Settings {
     pub groups: broker::group::GroupOptions,
     /// Retention and compaction of topics.
     pub upkeep: broker::partition::UpkeepOptions,
+    /// What doors that speak TLS use.
+    pub tls: TlsSettings,
     /// The Kafka tongue's settings.
     pub kafka: kafka::Settings,
     /// The AMQP tongue's limits.
@@ -52,6 +55,7 @@ impl Default for Settings {
             storage: storage::Options::default(),
             groups: broker::group::GroupOptions::default(),
             upkeep: broker::partition::UpkeepOptions::default(),
+            tls: TlsSettings::default(),
             kafka: kafka::Settings::default(),
             amqp: amqp::Config::default(),
         }

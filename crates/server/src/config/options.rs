@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::values::{boolean, bytes, bytes_text, count, duration, duration_text};
 use super::{Kind, Opt, Settings};
-use crate::tongues;
+use crate::{tls, tongues};
 
 /// All options, in the order in which people meet them.
 #[must_use]
@@ -15,6 +15,7 @@ pub fn table() -> &'static [Opt] {
     TABLE.get_or_init(|| {
         let mut all = server();
         all.extend(doors());
+        all.extend(tls::options());
         all.extend(journal());
         all.extend(caches());
         all.extend(topics());
@@ -103,7 +104,11 @@ fn doors() -> Vec<Opt> {
                 "Where the {} door listens: HOST:PORT, PORT on localhost, or 'off'. Port 0 picks a free one.",
                 door.name
             );
-            let default = format!("localhost:{}", door.port);
+            let usual = format!("localhost:{}", door.port);
+            let (doc, default) = match door.tls {
+                true => (format!("{doc} It speaks TLS and needs tls.cert; usual: {}.", door.port), "off".to_owned()),
+                false => (doc, usual),
+            };
             option(&format!("doors.{}", door.name), Kind::Address, default, &doc, move |s, v| {
                 s.doors.insert(door.name, v.parse()?);
                 Ok(())

@@ -11,13 +11,15 @@ use mio::net::TcpStream;
 use model::{Mono, Now};
 
 use super::input::{InputBuffer, Pool};
+use super::secure::Buffers;
 use super::sending::{Step, send_front};
+use super::tls::Tls;
 
 /// Bytes read from one connection before others have their turn.
 pub const READ_BYTES_PER_TURN: usize = 256 << 10;
 
 /// Bytes written to one connection before others have their turn.
-const WRITE_BYTES_PER_TURN: usize = 4 << 20;
+pub const WRITE_BYTES_PER_TURN: usize = 4 << 20;
 
 /// More unconsumed bytes than any tongue's largest frame: a session that lets so much pile up has lost its way.
 const INPUT_BYTES_MAX: usize = 256 << 20;
@@ -33,7 +35,15 @@ pub enum End {
     Panic,
     /// The session consumed nothing of an enormous input.
     Flood,
+    /// The peer began with TLS where there is none.
+    Tls,
 }
+
+/// How a TLS connection begins: a handshake record of any version.
+const TLS_BEGINS: [u8; 2] = [22, 3];
+
+/// What tells such a peer that it is wrong here: an alert (fatal, unexpected message).
+const TLS_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 10];
 
 /// On which of the driver's lists a connection stands, so that it stands there once.
 #[derive(Debug, Default)]
@@ -67,25 +77,31 @@ pub struct Connection {
     /// The socket.
     pub stream: TcpStream,
     session: Option<Box<dyn Session>>,
-    input: InputBuffer,
-    out: Outbox,
+    pub(super) input: InputBuffer,
+    pub(super) out: Outbox,
+    /// What stands between socket and session, when that is TLS.
+    pub(super) tls: Option<Box<Tls>>,
     /// The socket may have bytes for us: true until a read says otherwise.
-    readable: bool,
+    pub(super) readable: bool,
     /// The socket may take bytes: true until a write says otherwise.
-    writable: bool,
+    pub(super) writable: bool,
     /// The peer will send no more. A short read no longer means that there is nothing behind it.
-    half_closed: bool,
+    pub(super) half_closed: bool,
     /// All that the peer sent has been read.
-    ended: bool,
+    pub(super) ended: bool,
+    /// Nothing has come yet.
+    fresh: bool,
+    /// The first bytes were TLS, and this door speaks none.
+    is_foreign: bool,
     /// The session left what waits because it lacks the rest of a frame.
-    starved: bool,
+    pub(super) starved: bool,
     /// More than [`OUTPUT_ROOM_BYTES`] were queued: the session will be told of room.
     crowded: bool,
     /// The session panicked.
     broken: bool,
     /// What comes next lies in a file and not in memory: a pool reads it.
-    filling: bool,
-    cold: Option<FileRange>,
+    pub(super) filling: bool,
+    pub(super) cold: Option<FileRange>,
 }
 
 /// What a reading turn works with.
@@ -96,6 +112,8 @@ pub struct Reading<'a> {
     pub now: Now,
     /// Where bytes are read to while a connection has none waiting.
     pub scratch: &'a mut Vec<u8>,
+    /// Where TLS puts what was in them.
+    pub plain: &'a mut Vec<u8>,
     /// Emptied buffers.
     pub pool: &'a mut Pool,
     /// Counts what was read.
@@ -117,16 +135,30 @@ impl Connection {
             session: Some(session),
             input: InputBuffer::default(),
             out: Outbox::default(),
+            tls: None,
             readable: true,
             writable: true,
             half_closed: false,
             ended: false,
+            fresh: true,
+            is_foreign: false,
             starved: false,
             crowded: false,
             broken: false,
             filling: false,
             cold: None,
         }
+    }
+
+    /// With TLS in between, whose handshake may already have brought `plain`.
+    #[must_use]
+    pub fn through(mut self, tls: Tls, plain: &[u8], closed: bool, pool: &mut Pool) -> Connection {
+        self.tls = Some(Box::new(tls));
+        self.input.keep(plain, pool);
+        if closed {
+            (self.ended, self.half_closed, self.readable) = (true, true, false);
+        }
+        self
     }
 
     /// What the socket reports.
@@ -139,7 +171,8 @@ impl Connection {
     /// Bytes of memory it holds, about.
     pub fn memory_bytes(&self) -> usize {
         let session = self.session.as_ref().map_or(0, |session| session.memory_bytes());
-        self.input.held_bytes() + self.out.memory_bytes() + session
+        let tls = self.tls.as_ref().map_or(0, |tls| tls.held_bytes());
+        self.input.held_bytes() + self.out.memory_bytes() + session + tls
     }
 
     /// How large an answer its session may give.
@@ -203,13 +236,21 @@ impl Connection {
 
     /// Whether there are bytes that the socket would take now, or a goodbye to be carried out.
     pub fn can_write(&self) -> bool {
-        (self.writable && !self.filling && self.out.queued_bytes() > 0)
-            || (self.out.is_closing() && self.session.is_some())
+        self.writable && !self.filling && (self.has_unsent() || self.owes_goodbye())
     }
 
-    fn takes_input(&self) -> bool {
-        !self.broken
-            && !self.out.is_closing()
+    /// Whether bytes wait to leave.
+    fn has_unsent(&self) -> bool {
+        self.out.queued_bytes() > 0 || self.tls.as_ref().is_some_and(|tls| !tls.is_drained())
+    }
+
+    /// Whether TLS must still say that no more comes.
+    pub(super) fn owes_goodbye(&self) -> bool {
+        self.out.is_closing() && self.tls.as_ref().is_some_and(|tls| !tls.has_said_goodbye())
+    }
+
+    pub(super) fn takes_input(&self) -> bool {
+        !(self.broken || self.is_foreign || self.out.is_closing())
             && self.out.queued_bytes() <= OUTPUT_BYTES_MAX
             && self.session.as_ref().is_some_and(|session| session.wants_input())
     }
@@ -218,6 +259,9 @@ impl Connection {
     pub fn end(&self) -> Option<End> {
         if self.broken {
             return Some(End::Panic);
+        }
+        if self.is_foreign {
+            return Some(End::Tls);
         }
         if self.input.waiting().len() > INPUT_BYTES_MAX {
             return Some(End::Flood);
@@ -229,8 +273,9 @@ impl Connection {
             return Some(End::Peer);
         }
         // A peer that has only closed its sending side still gets the answers that are on their way.
-        let answers_left = self.out.queued_bytes() > 0 || session.awaits_progress() || !session.wants_input();
-        (self.ended && !answers_left).then_some(End::Peer)
+        let answers_left = self.has_unsent() || session.awaits_progress() || !session.wants_input();
+        let input_left = !(self.input.is_empty() || self.starved);
+        (self.ended && !answers_left && !input_left).then_some(End::Peer)
     }
 
     /// Whether the peer has closed its side (answers may still be on their way).
@@ -245,7 +290,7 @@ impl Connection {
 
     /// Whether everything is sent and the session has said goodbye.
     pub fn is_finished(&self) -> bool {
-        self.out.is_closing() && self.out.queued_bytes() == 0
+        self.out.is_closing() && !self.has_unsent() && !self.owes_goodbye()
     }
 
     /// Says to the peer that nothing more comes, and goes on reading (to nowhere) until it hangs up: closing a socket
@@ -256,6 +301,11 @@ impl Connection {
         self.input = InputBuffer::default();
     }
 
+    /// Tells a peer that began with TLS that there is none here. A courtesy: tried once.
+    pub fn alert(&self) {
+        let _ = rustix::net::send(&self.stream, &TLS_ALERT, rustix::net::SendFlags::NOSIGNAL);
+    }
+
     /// Reads what there is, within the turn's bound, and hands it to the session.
     ///
     /// # Errors
@@ -263,6 +313,9 @@ impl Connection {
     pub fn read(&mut self, with: &mut Reading<'_>) -> io::Result<()> {
         if self.session.is_none() {
             return self.discard(with);
+        }
+        if self.tls.is_some() {
+            return self.read_secure(with);
         }
         let mut budget = READ_BYTES_PER_TURN;
         self.offer_waiting(with);
@@ -282,7 +335,10 @@ impl Connection {
                 self.readable = self.half_closed;
             }
             if waiting {
-                self.offer_scratch(with);
+                let scratch = std::mem::take(with.scratch);
+                self.is_foreign = std::mem::take(&mut self.fresh) && scratch.starts_with(&TLS_BEGINS);
+                self.offer_fresh(&scratch, with);
+                *with.scratch = scratch;
             } else {
                 self.starved = false;
                 self.offer_waiting(with);
@@ -292,7 +348,7 @@ impl Connection {
     }
 
     /// How many bytes came; `None` when there are no more now.
-    fn note_read(&mut self, read: io::Result<usize>) -> io::Result<Option<usize>> {
+    pub(super) fn note_read(&mut self, read: io::Result<usize>) -> io::Result<Option<usize>> {
         match read {
             Ok(0) => {
                 self.ended = true;
@@ -309,10 +365,11 @@ impl Connection {
         }
     }
 
-    fn offer_scratch(&mut self, with: &mut Reading<'_>) {
+    /// Hands bytes just received to the session, while none wait; keeps what it leaves.
+    pub(super) fn offer_fresh(&mut self, bytes: &[u8], with: &mut Reading<'_>) {
         let mut done = 0;
         loop {
-            let rest = with.scratch.get(done..).unwrap_or_default();
+            let rest = bytes.get(done..).unwrap_or_default();
             if rest.is_empty() || !self.takes_input() {
                 break;
             }
@@ -323,10 +380,10 @@ impl Connection {
                 break;
             }
         }
-        self.input.keep(with.scratch.get(done..).unwrap_or_default(), with.pool);
+        self.input.keep(bytes.get(done..).unwrap_or_default(), with.pool);
     }
 
-    fn offer_waiting(&mut self, with: &mut Reading<'_>) {
+    pub(super) fn offer_waiting(&mut self, with: &mut Reading<'_>) {
         while !self.input.is_empty() && !self.starved && self.takes_input() {
             // Taken out for the call: the session and its input are borrowed at once.
             let mut input = std::mem::take(&mut self.input);
@@ -355,7 +412,10 @@ impl Connection {
     ///
     /// # Errors
     /// The network's: the connection is dead.
-    pub fn write(&mut self) -> io::Result<usize> {
+    pub fn write(&mut self, with: &mut Buffers) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return self.write_secure(with);
+        }
         let mut sent = 0;
         while self.writable && !self.filling && sent < WRITE_BYTES_PER_TURN {
             match send_front(&self.stream, &mut self.out)? {

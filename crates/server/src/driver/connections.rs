@@ -19,17 +19,27 @@ struct Slot {
 }
 
 impl Connections {
-    /// Makes a connection with a fresh id.
-    pub fn insert(&mut self, make: impl FnOnce(SessionId) -> Connection) -> SessionId {
+    /// A fresh id, for a connection to be placed under later.
+    pub fn reserve(&mut self) -> SessionId {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, connection: None });
             (self.slots.len() - 1) as u32 // bounded by descriptors
         });
         let slot = &mut self.slots[at as usize];
         slot.generation = slot.generation.checked_add(1).unwrap_or(1);
-        let id = SessionId(u64::from(slot.generation) << 32 | u64::from(at));
-        slot.connection = Some(Box::new(make(id)));
-        id
+        SessionId(u64::from(slot.generation) << 32 | u64::from(at))
+    }
+
+    /// Puts a connection under the id that was reserved for it.
+    pub fn place(&mut self, connection: Connection) {
+        if let Some(slot) = self.slots.get_mut((connection.id.0 & 0xffff_ffff) as usize) {
+            slot.connection = Some(Box::new(connection));
+        }
+    }
+
+    /// Gives an id back under which nothing was placed.
+    pub fn release(&mut self, id: SessionId) {
+        self.free.push((id.0 & 0xffff_ffff) as u32);
     }
 
     /// The connection of `id`, if it is still there.

@@ -86,6 +86,8 @@ pub struct DoorPlan {
     pub tongue: usize,
     /// Where.
     pub listen: Listen,
+    /// Whether it speaks TLS.
+    pub tls: bool,
 }
 
 /// Why a door could not be opened.
@@ -251,13 +253,13 @@ mod tests {
     fn a_taken_port_is_an_error_that_names_the_flag() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = Listen::Localhost(taken.local_addr().unwrap().port());
-        let error = open(&[DoorPlan { name: "toy", tongue: 0, listen }]).unwrap_err().to_string();
+        let error = open(&[DoorPlan { name: "toy", tongue: 0, listen, tls: false }]).unwrap_err().to_string();
         assert!(error.contains("--toy PORT") && error.contains("127.0.0.1"), "{error}");
     }
 
     #[test]
     fn one_free_port_serves_both_addresses_of_localhost() {
-        let all = open(&[DoorPlan { name: "toy", tongue: 0, listen: Listen::Localhost(0) }]).unwrap();
+        let all = open(&[DoorPlan { name: "toy", tongue: 0, listen: Listen::Localhost(0), tls: false }]).unwrap();
         assert!(all.iter().all(|listener| listener.address.port() == all[0].address.port()));
         assert!(all[0].address.port() != 0);
     }

@@ -7,11 +7,15 @@
 mod connection;
 mod connections;
 mod deadlines;
+mod handshakes;
 mod input;
 pub mod listeners;
 mod memory;
+mod opening;
 mod pools;
+mod secure;
 mod sending;
+mod tls;
 mod turn;
 
 use std::io;
@@ -25,13 +29,16 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use model::{Mono, Now};
 
 use crate::clock::Clock;
+use crate::tls::Keeper;
 use connection::READ_BYTES_PER_TURN;
 use connections::Connections;
 use deadlines::Deadlines;
+use handshakes::Handshakes;
 use input::Pool;
 use listeners::{DoorPlan, Listener};
 use memory::Memory;
 use pools::Pools;
+use secure::Buffers;
 
 /// The bell's token; listeners have the next ones, connections their session's id (from 2³² on).
 const BELL: Token = Token(0);
@@ -58,6 +65,8 @@ pub struct Parts {
     pub counters: Arc<Counters>,
     /// Bytes of memory for what is on its way.
     pub memory_budget: usize,
+    /// What doors that speak TLS use; without it they take nobody.
+    pub tls: Option<Arc<Keeper>>,
 }
 
 /// Stops a driver from another thread.
@@ -86,6 +95,9 @@ pub struct Driver {
     plans: Vec<DoorPlan>,
     listeners: Vec<Listener>,
     connections: Connections,
+    /// Those whose TLS handshake is under way.
+    handshakes: Handshakes,
+    tls: Option<Arc<Keeper>>,
     deadlines: Deadlines,
     pools: Pools,
     counters: Arc<Counters>,
@@ -93,6 +105,9 @@ pub struct Driver {
     lists: Lists,
     /// Where bytes are read to; shared, since a turn reads one connection after the other.
     scratch: Vec<u8>,
+    /// Where TLS puts what was in them.
+    plain: Vec<u8>,
+    buffers: Buffers,
     pool: Pool,
     /// What sessions were last told.
     told: (Progress, bool),
@@ -135,7 +150,7 @@ impl Driver {
         let now = parts.clock.now();
         let accepting = (0..listeners.len()).collect();
         Ok(Driver {
-            pools: Pools::start(&bell)?,
+            pools: Pools::start(&bell, parts.tls.is_some())?,
             stop: Stop { asked: Arc::default(), bell },
             poll,
             clock: parts.clock,
@@ -146,11 +161,15 @@ impl Driver {
             plans: parts.plans,
             listeners,
             connections: Connections::default(),
+            handshakes: Handshakes::default(),
+            tls: parts.tls,
             deadlines: Deadlines::default(),
             counters: parts.counters,
             memory: Memory::new(parts.memory_budget),
             lists: Lists::default(),
             scratch: Vec::with_capacity(READ_BYTES_PER_TURN),
+            plain: Vec::new(),
+            buffers: Buffers::default(),
             pool: Pool::default(),
             accept_again: None,
             accepting,
@@ -201,7 +220,9 @@ impl Driver {
         let stop = self.stop_at.map(|at| if self.connections.len() == 0 { at.plus(STOP_SYNC) } else { at });
         let again = self.read_again.filter(|_| !self.lists.read.is_empty());
         let look = self.memory.look_at(self.now.mono);
-        let deadlines = [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop, again, look];
+        let handshakes = self.handshakes.deadline();
+        let deadlines =
+            [self.deadlines.next(), self.broker.deadline(), self.accept_again, stop, again, look, handshakes];
         let first = deadlines.into_iter().flatten().min()?;
         Some(first.since(self.clock.now().mono))
     }

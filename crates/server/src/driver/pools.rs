@@ -1,4 +1,5 @@
-//! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two for long work.
+//! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two for long work,
+//! and two for the handshakes of TLS where there is a door for it.
 //! They take jobs from a channel and put outcomes into another, ringing the data thread's bell. They know nothing of
 //! what a job does.
 
@@ -6,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::handshakes::{Step, Stepped};
 use broker::{FileRange, Job, JobDone, SessionId};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -15,11 +17,16 @@ use storage::job::Lane;
 /// Threads by lane. One for syncs: a second could only wait for the same disk.
 const THREADS: [(Lane, &str, usize); 3] = [(Lane::Sync, "sync", 1), (Lane::Read, "read", 2), (Lane::Work, "work", 2)];
 
+/// Threads for handshakes: a signature takes up to a millisecond, and a thousand clients may come again at once.
+const HANDSHAKE_THREADS: usize = 2;
+
 /// What a thread is to do.
 enum Task {
     Job(Job),
     /// Reads what a connection is to send next.
     Fill(SessionId, FileRange),
+    /// Goes on with a handshake.
+    Handshake(SessionId, Step),
 }
 
 /// What came of it.
@@ -28,6 +35,8 @@ pub enum Done {
     Job(JobDone),
     /// The bytes of a range for a connection.
     Filled(SessionId, io::Result<Bytes>),
+    /// How far a handshake got.
+    Handshake(SessionId, Box<Stepped>),
 }
 
 /// All threads beside the data thread.
@@ -35,30 +44,35 @@ pub struct Pools {
     sync: Sender<Task>,
     read: Sender<Task>,
     work: Sender<Task>,
+    tls: Option<Sender<Task>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pools {
-    /// Starts the threads; `bell` is rung for every outcome.
+    /// Starts the threads; `bell` is rung for every outcome. Those for handshakes only if there will be some.
     ///
     /// # Errors
     /// The operating system's, when it has no more threads to give.
-    pub fn start(bell: &Arc<Waker>) -> io::Result<Pools> {
+    pub fn start(bell: &Arc<Waker>, with_tls: bool) -> io::Result<Pools> {
         let (done_in, done) = unbounded();
         let mut threads = Vec::new();
-        let mut senders = Vec::new();
-        for (_, name, count) in THREADS {
+        let mut start = |name: &str, count: usize| -> io::Result<Sender<Task>> {
             let (sender, jobs) = unbounded();
             for _ in 0..count {
                 let (jobs, done, bell) = (jobs.clone(), done_in.clone(), Arc::clone(bell));
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || serve(&jobs, &done, &bell))?);
             }
-            senders.push(sender);
+            Ok(sender)
+        };
+        let mut senders = Vec::new();
+        for (_, name, count) in THREADS {
+            senders.push(start(name, count)?);
         }
+        let tls = if with_tls { Some(start("tls", HANDSHAKE_THREADS)?) } else { None };
         let [sync, read, work] = <[_; 3]>::try_from(senders).map_err(|_| io::Error::other("three lanes"))?;
-        Ok(Pools { sync, read, work, done, threads })
+        Ok(Pools { sync, read, work, tls, done, threads })
     }
 
     /// Hands a job to its lane.
@@ -77,6 +91,13 @@ impl Pools {
         let _ = self.read.send(Task::Fill(session, range)); // as above
     }
 
+    /// Goes on with a handshake.
+    pub fn handshake(&self, session: SessionId, step: Step) {
+        if let Some(tls) = &self.tls {
+            let _ = tls.send(Task::Handshake(session, step)); // as above
+        }
+    }
+
     /// An outcome, if there is one.
     pub fn done(&self) -> Option<Done> {
         self.done.try_recv().ok()
@@ -84,7 +105,7 @@ impl Pools {
 
     /// Lets the threads end after the jobs they have, and waits for them.
     pub fn join(self) {
-        drop((self.sync, self.read, self.work));
+        drop((self.sync, self.read, self.work, self.tls));
         for thread in self.threads {
             let _ = thread.join(); // a thread that panicked has ended the process already
         }
@@ -98,6 +119,7 @@ fn serve(tasks: &Receiver<Task>, done: &Sender<Done>, bell: &Waker) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match task {
             Task::Job(job) => Done::Job(job.run()),
             Task::Fill(session, range) => Done::Filled(session, range.read()),
+            Task::Handshake(session, step) => Done::Handshake(session, Box::new(step.run())),
         }));
         let Ok(outcome) = outcome else {
             tracing::error!("a background job panicked: the server ends so that the next start can recover");

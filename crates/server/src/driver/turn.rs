@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use broker::{Input, Peer, SessionId};
-use mio::{Events, Interest, Token};
+use broker::{Input, SessionId};
+use mio::{Events, Token};
 use model::Mono;
 
-use super::connection::{Connection, End, Reading};
+use super::connection::{End, Reading};
 use super::listeners::{Accepted, accept};
 use super::pools::Done;
 use super::{BELL, Driver, STOP_GRACE};
@@ -67,6 +67,9 @@ impl Driver {
             Token(at) if at <= self.listeners.len() => self.accepting.push(at - 1),
             Token(id) => {
                 let id = SessionId(id as u64);
+                if self.handshakes.note(id, event) {
+                    return self.go_on_opening(id);
+                }
                 let Some(connection) = self.connections.get(id) else { return };
                 connection.note(event);
                 self.after(id);
@@ -79,6 +82,7 @@ impl Driver {
             match done {
                 Done::Job(done) => self.broker.complete(done, self.now),
                 Done::Filled(id, read) => self.filled(id, read),
+                Done::Handshake(id, stepped) => self.handshake_stepped(id, *stepped),
             }
         }
     }
@@ -181,35 +185,6 @@ impl Driver {
         false
     }
 
-    fn add(
-        &mut self,
-        door: usize,
-        mut stream: mio::net::TcpStream,
-        remote: std::net::SocketAddr,
-        local: std::net::SocketAddr,
-    ) {
-        let Some(plan) = self.plans.get(door) else { return };
-        let Some(tongue) = self.tongues.get(plan.tongue) else { return };
-        let registry = self.poll.registry();
-        let mut registered = Ok(());
-        let id = self.connections.insert(|id| {
-            registered = registry.register(&mut stream, Token(id.0 as usize), Interest::READABLE | Interest::WRITABLE);
-            let session = tongue.session(plan.name, Peer { session: id, remote, local, tls: None });
-            Connection::new(id, door, stream, session)
-        });
-        if let Some(connection) = self.connections.get(id) {
-            connection.moved = self.now.mono;
-        }
-        self.counters.opened(door);
-        tracing::debug!(door = plan.name, session = id.0, %remote, "connected");
-        if let Err(error) = registered {
-            tracing::error!("a connection cannot be watched: {error}");
-            self.remove(id);
-            return;
-        }
-        self.after(id);
-    }
-
     fn read_listed(&mut self) {
         let Some(mut room) = self.room_to_read() else { return };
         let mut listed = std::mem::take(&mut self.lists.read).into_iter();
@@ -223,6 +198,7 @@ impl Driver {
                 broker: &mut self.broker,
                 now: self.now,
                 scratch: &mut self.scratch,
+                plain: &mut self.plain,
                 pool: &mut self.pool,
                 received: &mut received,
             };
@@ -234,7 +210,7 @@ impl Driver {
             }
             match read {
                 Ok(()) => self.after(id),
-                Err(_) => self.remove(id),
+                Err(error) => self.lose(id, &error),
             }
         }
         // Those who had no turn come first in the next.
@@ -274,6 +250,7 @@ impl Driver {
             }
             self.after(id);
         }
+        self.end_late_handshakes();
         if self.broker.deadline().is_some_and(|at| at <= mono) {
             self.broker.tick(self.now);
         }
@@ -323,15 +300,15 @@ impl Driver {
         for id in std::mem::take(&mut self.lists.write) {
             let Some(connection) = self.connections.get(id) else { continue };
             connection.listed.write = false;
-            match connection.write() {
+            match connection.write(&mut self.buffers) {
                 Ok(sent) => {
                     self.counters.sent(connection.door, sent as u64);
                     if sent > 0 {
                         connection.moved = self.now.mono;
                     }
                 }
-                Err(_) => {
-                    self.remove(id);
+                Err(error) => {
+                    self.lose(id, &error);
                     continue;
                 }
             }
@@ -348,9 +325,12 @@ impl Driver {
     }
 
     /// Puts a connection on the lists where its state now belongs, or ends it. To be called whenever it was touched.
-    fn after(&mut self, id: SessionId) {
+    pub(super) fn after(&mut self, id: SessionId) {
         let Some(connection) = self.connections.get(id) else { return };
         if let Some(end) = connection.end() {
+            if end == End::Tls {
+                connection.alert();
+            }
             self.log_end(id, end);
             self.remove(id);
             return;
@@ -388,14 +368,26 @@ impl Driver {
     fn log_end(&self, id: SessionId, end: End) {
         match end {
             End::Panic => tracing::error!(session = id.0, "a session panicked; its connection is closed"),
+            End::Tls => tracing::info!(
+                session = id.0,
+                "closed: a client began with TLS at a door without; let it use the door that speaks TLS (amqps, \
+                 kafka-ssl, https), or no TLS"
+            ),
             End::Flood => tracing::warn!(session = id.0, "closed: the peer sent a frame that does not end"),
             End::Peer | End::Done => tracing::debug!(session = id.0, ?end, "disconnected"),
         }
     }
 
+    /// A connection is dead.
+    fn lose(&mut self, id: SessionId, error: &std::io::Error) {
+        tracing::debug!(session = id.0, %error, "disconnected");
+        self.remove(id);
+    }
+
     fn remove(&mut self, id: SessionId) {
         let Some(mut connection) = self.connections.remove(id) else { return };
         connection.close_session(&mut self.broker, self.now);
+        connection.part();
         self.memory.changed(connection.accounted, 0);
         let _ = self.poll.registry().deregister(&mut connection.stream); // closing it does the same
         self.counters.closed(connection.door);
@@ -411,6 +403,7 @@ impl Driver {
         }
         self.stop_at = Some(self.now.mono.plus(STOP_GRACE));
         self.listeners.clear();
+        self.end_handshakes();
         for id in self.connections.ids() {
             if let Some(connection) = self.connections.get(id) {
                 connection.tell(Input::Stopping, &mut self.broker, self.now);

@@ -18,6 +18,7 @@ use model::{FormatTag, Formats, Message, Mono, Name, Now};
 use server::clock::{Clock, SystemClock};
 use server::driver::listeners::{self, DoorPlan, Listen};
 use server::driver::{Driver, Parts, Stop};
+use server::tls::Keeper;
 use storage::sim_disk::SimDisk;
 
 struct NoLedger;
@@ -168,13 +169,23 @@ pub fn start(tongues: Vec<Box<dyn Tongue>>) -> Vec<SocketAddr> {
     let ledger = tongues.iter().find_map(|tongue| tongue.ledger()).unwrap();
     let broker = Broker::open(Arc::new(SimDisk::new()), options(), formats, ledger, clock.now()).unwrap();
     let names: Vec<&'static str> = tongues.iter().map(|tongue| tongue.doors()[0].name).collect();
-    let plan = |(tongue, name): (usize, &&'static str)| DoorPlan { name, tongue, listen: Listen::Localhost(0) };
+    let plan =
+        |(tongue, name): (usize, &&'static str)| DoorPlan { name, tongue, listen: Listen::Localhost(0), tls: false };
     let plans: Vec<DoorPlan> = names.iter().enumerate().map(plan).collect();
     let listeners = listeners::open(&plans).unwrap();
     let address = |door| listeners.iter().find(|listener| listener.door == door).unwrap().address;
     let addresses = (0..plans.len()).map(address).collect();
     let counters = Arc::new(Counters::new(names));
-    let parts = Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget: 1 << 30 };
+    let parts = Parts {
+        broker,
+        tongues,
+        plans,
+        listeners,
+        clock: Box::new(clock),
+        counters,
+        memory_budget: 1 << 30,
+        tls: None,
+    };
     let mut driver = Driver::new(parts).unwrap();
     std::thread::spawn(move || driver.run());
     addresses
@@ -203,13 +214,18 @@ impl Running {
     }
 
     pub fn with_memory(memory_budget: usize) -> Running {
+        Running::with(memory_budget, None)
+    }
+
+    /// Its door speaks TLS if there is a keeper.
+    pub fn with(memory_budget: usize, tls: Option<Arc<Keeper>>) -> Running {
         let clock = CountingClock::default();
         let storage =
             storage::Options { journal_file_bytes: 1 << 20, reserve_bytes: 64 << 10, ..storage::Options::default() };
         let options = Options { storage, ..Options::default() };
         let disk = Arc::new(SimDisk::new());
         let broker = Broker::open(disk, options, Formats::default(), Box::new(NoLedger), clock.now()).unwrap();
-        let plans = vec![DoorPlan { name: "toy", tongue: 0, listen: Listen::Localhost(0) }];
+        let plans = vec![DoorPlan { name: "toy", tongue: 0, listen: Listen::Localhost(0), tls: tls.is_some() }];
         let listeners = listeners::open(&plans).unwrap();
         let address = listeners[0].address;
         let toy = Toy::default();
@@ -223,6 +239,7 @@ impl Running {
             clock: Box::new(clock.clone()),
             counters: counters.clone(),
             memory_budget,
+            tls,
         };
         let mut driver = Driver::new(parts).unwrap();
         let stop = driver.stopper();
