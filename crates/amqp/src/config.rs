@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::external::CertificateLogin;
+
 /// What a session is bound by.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -15,6 +17,8 @@ pub struct Config {
     pub message_bytes_max: u64,
     /// The version told to clients: some switch features by it.
     pub version: &'static str,
+    /// How a client's certificate names a user.
+    pub certificate_login: CertificateLogin,
 }
 
 impl Default for Config {
@@ -25,6 +29,7 @@ impl Default for Config {
             heartbeat_seconds: 60,
             message_bytes_max: 16 << 20,
             version: "4.0.0",
+            certificate_login: CertificateLogin::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use broker::access::{DEFAULT_TENANT, Operation, Pass, Resource};
 use broker::connection::ConnectionFigures;
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
 use broker::routing::MailboxId;
+use broker::secured::Certificate;
 use broker::{Broker, CallId, Cx, Lsn, Peer, Progress, SessionId, SyncPolicy};
 use model::{Mono, Name, Now};
 
@@ -118,6 +119,11 @@ impl Unseen {
 }
 
 impl Conn {
+    /// The certificate that the client has shown, if any.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.peer.tls.as_ref()?.certificate.as_ref()
+    }
+
     /// Of a connection just accepted.
     #[must_use]
     pub fn new(config: Arc<Config>, peer: Peer) -> Conn {

@@ -21,7 +21,7 @@ pub fn fuzz_connection(input: &[u8]) {
             let _ = frame.payload.get(12..).map(props::read);
         }
         if let Some(fields) = frame.payload.get(4..) {
-            let _ = handshake::start_ok(fields);
+            let _ = handshake::start_ok(fields, true);
             let _ = handshake::tune_ok(fields, &config);
             let _ = handshake::open(fields);
         }

@@ -9,8 +9,8 @@ use crate::errors::{Code, Refusal};
 use crate::wire::text::{put_long, put_short};
 use crate::wire::{frame, long, short, table};
 
-/// connection.start: version 0.9, properties, mechanisms, locales.
-pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker) {
+/// connection.start: version 0.9, properties, mechanisms, locales. EXTERNAL is for clients that showed a certificate.
+pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker, has_certificate: bool) {
     let text = |name: &str, value: &str| Header { name: name.into(), value: HeaderValue::Text(value.into()) };
     // Only what is honoured: clients use what they are shown.
     let capabilities = [
@@ -37,18 +37,29 @@ pub fn put_start(out: &mut Vec<u8>, config: &Config, broker: &Broker) {
     frame::put_method(out, 0, (10, 10), |out| {
         out.extend_from_slice(&[0, 9]);
         table::put(out, &properties);
-        put_long(out, b"AMQPLAIN PLAIN");
+        put_long(out, if has_certificate { b"AMQPLAIN PLAIN EXTERNAL" } else { b"AMQPLAIN PLAIN" });
         put_long(out, b"en_US");
     });
+}
+
+/// How a client proves who it is.
+#[derive(Debug, PartialEq)]
+pub enum Proof {
+    /// By a name and a password.
+    Password(String, Vec<u8>),
+    /// By the certificate it has shown already.
+    Certificate,
+    /// Not at all: the response holds neither.
+    None,
 }
 
 /// What a client says of itself in connection.start-ok.
 #[derive(Debug, PartialEq)]
 pub struct StartOk {
-    /// PLAIN or AMQPLAIN.
+    /// PLAIN, AMQPLAIN or EXTERNAL.
     pub mechanism: String,
-    /// Name and password; `None` when the response holds none.
-    pub credentials: Option<(String, Vec<u8>)>,
+    /// What the response holds.
+    pub proof: Proof,
     /// What the client says of itself.
     pub properties: Vec<Header>,
     /// The client takes basic.cancel from the server.
@@ -63,14 +74,17 @@ pub struct StartOk {
 ///
 /// # Errors
 /// 502 for malformed fields, 503 for an unknown mechanism.
-pub fn start_ok(fields: &[u8]) -> Result<StartOk, Refusal> {
+pub fn start_ok(fields: &[u8], has_certificate: bool) -> Result<StartOk, Refusal> {
     let mut r = ByteReader::new(fields);
     let properties = table::read(table::body(&mut r)?)?;
     let mechanism = short(&mut r)?;
     let response = long(&mut r)?;
-    let credentials = match mechanism {
-        "PLAIN" => plain(response),
-        "AMQPLAIN" => amqplain(response),
+    let password = |found: Option<(String, Vec<u8>)>| found.map_or(Proof::None, |(user, pw)| Proof::Password(user, pw));
+    let proof = match mechanism {
+        "PLAIN" => password(plain(response)),
+        "AMQPLAIN" => password(amqplain(response)),
+        // Whom else a client would like to be is not looked at, as RabbitMQ does not.
+        "EXTERNAL" if has_certificate => Proof::Certificate,
         other => {
             let text = format!("unknown authentication mechanism '{other}'");
             return Err(Refusal::new(Code::CommandInvalid, text));
@@ -86,7 +100,7 @@ pub fn start_ok(fields: &[u8]) -> Result<StartOk, Refusal> {
     let (cancel_notify, blocked_notify) = (capable("consumer_cancel_notify"), capable("connection.blocked"));
     let failure_close = capable("authentication_failure_close");
     let mechanism = mechanism.to_owned();
-    Ok(StartOk { mechanism, credentials, properties, cancel_notify, blocked_notify, failure_close })
+    Ok(StartOk { mechanism, proof, properties, cancel_notify, blocked_notify, failure_close })
 }
 
 /// `\0user\0password`.

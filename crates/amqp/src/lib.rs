@@ -15,6 +15,7 @@ pub mod conn;
 mod deaths;
 mod dialect;
 pub mod errors;
+mod external;
 pub mod format;
 pub mod fuzz;
 pub mod handshake;
@@ -33,6 +34,7 @@ use broker::{Door, Peer, Session, Tongue};
 use model::{Format, Name};
 
 pub use config::Config;
+pub use external::{CertificateLogin, LoginFrom, NameKind};
 pub use format::AmqpFormat;
 pub use fuzz::{fuzz_connection, fuzz_table, fuzz_unit};
 pub use session::AmqpSession;

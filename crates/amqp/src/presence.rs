@@ -2,7 +2,7 @@
 //! when the connection is open.
 
 use broker::Cx;
-use broker::connection::{ConnectionInfo, ConsumerLabel};
+use broker::connection::{ConnectionInfo, ConsumerLabel, Encryption};
 use broker::queue::ConsumerId;
 use model::Header;
 
@@ -29,7 +29,7 @@ pub fn announce(conn: &mut Conn, presence: Presence, cx: &mut Cx<'_>) {
         tenant: conn.tenant.clone(),
         peer: conn.peer.remote,
         own: conn.peer.local,
-        encryption: None,
+        encryption: conn.peer.tls.as_deref().map(Encryption::from),
         mechanism: presence.mechanism,
         properties: presence.properties,
         timeout_seconds: presence.heartbeat.into(),

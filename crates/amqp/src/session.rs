@@ -20,7 +20,7 @@ use crate::channels::Channels;
 use crate::config::{BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX};
 use crate::conn::{Call, Conn, Done};
 use crate::errors::{Code, MethodId, Refusal};
-use crate::handshake;
+use crate::handshake::{self, Proof};
 use crate::heartbeat::Heartbeat;
 use crate::presence::{self, Presence};
 use crate::wire::frame::{self, FrameError, PROTOCOL_HEADER};
@@ -218,7 +218,7 @@ impl AmqpSession {
         if *header != PROTOCOL_HEADER && header != b"AMQP\x01\x01\x00\x09" {
             return self.not_amqp(rest, cx);
         }
-        handshake::put_start(cx.out.buffer(), &self.conn.config, cx.broker);
+        handshake::put_start(cx.out.buffer(), &self.conn.config, cx.broker, self.conn.certificate().is_some());
         self.phase = Phase::StartOk;
         header.len()
     }
@@ -342,20 +342,26 @@ impl AmqpSession {
     }
 
     fn start_ok(&mut self, fields: &[u8], cx: &mut Cx<'_>) -> Done {
-        let start = handshake::start_ok(fields)?;
+        let start = handshake::start_ok(fields, self.conn.certificate().is_some())?;
         self.presence.mechanism = start.mechanism;
         self.presence.properties = start.properties;
         self.failure_close = start.failure_close;
         self.conn.cancel_notify = start.cancel_notify;
         self.conn.blocked_notify = start.blocked_notify;
-        let Some((user, password)) = start.credentials else {
-            self.login_failed(cx);
-            return Ok(());
-        };
         let call = self.conn.next_call();
+        let (session, loopback) = (self.conn.session(), self.conn.peer.remote.ip().to_canonical().is_loopback());
+        match start.proof {
+            Proof::Password(user, password) => cx.broker.login(session, call, &user, &password, loopback),
+            Proof::Certificate => {
+                let named = self.conn.certificate().and_then(|shown| self.conn.config.certificate_login.user(shown));
+                cx.broker.login_vouched(session, call, &named.unwrap_or_default(), loopback);
+            }
+            Proof::None => {
+                self.login_failed(cx);
+                return Ok(());
+            }
+        }
         self.phase = Phase::LoggingIn(call);
-        let loopback = self.conn.peer.remote.ip().to_canonical().is_loopback();
-        cx.broker.login(self.conn.session(), call, &user, &password, loopback);
         Ok(())
     }
 
@@ -379,7 +385,8 @@ impl AmqpSession {
                     self.phase = Phase::TuneOk;
                 }
                 Err(error) => {
-                    tracing::info!(remote = %self.conn.peer.remote, %error, "login refused");
+                    let mechanism = &self.presence.mechanism;
+                    tracing::info!(remote = %self.conn.peer.remote, %mechanism, %error, "login refused");
                     self.login_failed(cx);
                 }
             },

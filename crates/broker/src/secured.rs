@@ -29,6 +29,8 @@ pub struct Certificate {
     pub not_before: SystemTime,
     /// … until.
     pub not_after: SystemTime,
+    /// Both, for people.
+    pub validity: String,
 }
 
 /// A name beside the subject (subjectAltName).

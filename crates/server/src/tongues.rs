@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use amqp::{LoginFrom, NameKind};
 use broker::{SyncPolicy, Tongue};
 use console::counters::Counters;
 
@@ -26,6 +27,7 @@ pub fn options() -> Vec<Opt> {
     let mut all = kafka_options();
     all.extend(kafka_limits());
     all.extend(amqp_options());
+    all.extend(certificate_login());
     all
 }
 
@@ -166,6 +168,56 @@ fn policy_text(policy: SyncPolicy) -> &'static str {
         SyncPolicy::Sync => "sync",
         SyncPolicy::None => "none",
     }
+}
+
+fn certificate_login() -> Vec<Opt> {
+    vec![
+        option(
+            "amqp.ssl_cert_login_from",
+            Kind::Text,
+            "distinguished_name".to_owned(),
+            "Where the mechanism EXTERNAL finds the user's name in a client's certificate: 'distinguished_name' \
+             ('CN=alice,O=Example'), 'common_name' or 'subject_alternative_name'.",
+            |s, v| {
+                s.amqp.certificate_login.from = match v {
+                    "distinguished_name" => LoginFrom::DistinguishedName,
+                    "common_name" => LoginFrom::CommonName,
+                    "subject_alternative_name" | "subject_alt_name" => LoginFrom::AlternativeName,
+                    _ => {
+                        let all = "'distinguished_name', 'common_name' or 'subject_alternative_name'";
+                        return Err(format!("'{v}' is not {all}"));
+                    }
+                };
+                Ok(())
+            },
+        ),
+        option(
+            "amqp.ssl_cert_login_san_type",
+            Kind::Text,
+            "dns".to_owned(),
+            "Which subject alternative names are looked at for that: 'dns', 'email', 'uri' or 'ip'.",
+            |s, v| {
+                s.amqp.certificate_login.kind = match v {
+                    "dns" => NameKind::Dns,
+                    "email" => NameKind::Email,
+                    "uri" => NameKind::Uri,
+                    "ip" => NameKind::Ip,
+                    _ => return Err(format!("'{v}' is not 'dns', 'email', 'uri' or 'ip'")),
+                };
+                Ok(())
+            },
+        ),
+        option(
+            "amqp.ssl_cert_login_san_index",
+            Kind::Count,
+            "0".to_owned(),
+            "Which of several of that type it is; 0 is the first.",
+            |s, v| {
+                s.amqp.certificate_login.index = count(v, 0, 1000)? as usize;
+                Ok(())
+            },
+        ),
+    ]
 }
 
 fn amqp_options() -> Vec<Opt> {

@@ -120,9 +120,14 @@ impl World {
 
     /// A connection from `from`, nothing said yet.
     pub fn connect_from(&mut self, from: &str) -> usize {
+        self.connect_by(from, None)
+    }
+
+    /// The same, through TLS or not.
+    pub fn connect_by(&mut self, from: &str, tls: Option<Arc<broker::Secured>>) -> usize {
         let id = SessionId(self.links.len() as u64 + 1);
         let local: SocketAddr = "127.0.0.1:5672".parse().unwrap();
-        let peer = Peer { session: id, remote: from.parse().unwrap(), local, tls: None };
+        let peer = Peer { session: id, remote: from.parse().unwrap(), local, tls };
         let session = Amqp::default().session("amqp", peer);
         self.links.push(Link {
             session,
@@ -357,6 +362,11 @@ pub fn open_vhost(vhost: &str) -> Vec<u8> {
 }
 
 pub fn start_ok(user: &str, password: &str, capable: bool) -> Vec<u8> {
+    start_ok_by("PLAIN", format!("\0{user}\0{password}").as_bytes(), capable)
+}
+
+/// By any mechanism.
+pub fn start_ok_by(mechanism: &str, response: &[u8], capable: bool) -> Vec<u8> {
     method(0, (10, 11), |out| {
         let capabilities: &[u8] =
             b"\x16consumer_cancel_notifyt\x01\x1cauthentication_failure_closet\x01\x12connection.blockedt\x01";
@@ -367,8 +377,8 @@ pub fn start_ok(user: &str, password: &str, capable: bool) -> Vec<u8> {
             put_long(&mut properties, capabilities);
         }
         put_long(out, &properties);
-        put_short(out, "PLAIN");
-        put_long(out, format!("\0{user}\0{password}").as_bytes());
+        put_short(out, mechanism);
+        put_long(out, response);
         put_short(out, "en_US");
     })
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{Header, Name, Wall};
 
-use crate::SessionId;
 use crate::queue::ConsumerId;
+use crate::{Secured, SessionId};
 
 /// A number that the data thread alone changes and anybody may read: changing it is a load and a store, no lock.
 #[derive(Debug, Default)]
@@ -44,6 +44,19 @@ pub struct Encryption {
     pub peer_issuer: Option<String>,
     /// From when until when that is valid.
     pub peer_validity: Option<String>,
+}
+
+impl From<&Secured> for Encryption {
+    fn from(secured: &Secured) -> Encryption {
+        let shown = secured.certificate.as_ref();
+        Encryption {
+            version: secured.version.to_owned(),
+            cipher: secured.cipher_suite.clone(),
+            peer_subject: shown.map(|certificate| certificate.subject.clone()),
+            peer_issuer: shown.map(|certificate| certificate.issuer.clone()),
+            peer_validity: shown.map(|certificate| certificate.validity.clone()),
+        }
+    }
 }
 
 /// What a connection is: fixed once its client has logged in.

@@ -11,6 +11,12 @@ impl Broker {
         self.core.login(session, call, user, password, from_loopback);
     }
 
+    /// Logs in a user for whom something else than a password vouches: a certificate that TLS has checked. The answer
+    /// comes as [`crate::Event::Login`].
+    pub fn login_vouched(&mut self, session: SessionId, call: CallId, user: &str, from_loopback: bool) {
+        self.core.login_vouched(session, call, user, from_loopback);
+    }
+
     /// Makes a user or changes the password and tags of one. The password is hashed on another thread; the answer comes
     /// as [`crate::Event::UserStored`].
     pub fn put_user(&mut self, session: SessionId, call: CallId, name: &Name, password: &str, tags: &[String]) {

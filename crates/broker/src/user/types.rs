@@ -14,11 +14,14 @@ pub struct Principal {
 }
 
 /// Why a login failed. Tongues tell clients only that it did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoginError {
     /// No such user, or the wrong password.
     #[error("the user or the password is wrong")]
     Refused,
+    /// A certificate names somebody who is no user.
+    #[error("the certificate names '{0}', and there is no such user: add one, or set where its name is looked for")]
+    Unknown(String),
     /// The default user may only come from this machine.
     #[error("user 'guest' may only connect from loopback")]
     LoopbackOnly,

@@ -111,6 +111,18 @@ impl Core {
         })));
     }
 
+    /// See [`crate::Broker::login_vouched`].
+    pub(crate) fn login_vouched(&mut self, session: SessionId, call: CallId, user: &str, from_loopback: bool) {
+        let name = Name::new(user).ok().filter(|name| self.catalog.get().users.contains_key(name.as_str()));
+        match name {
+            Some(name) => self.answer_login(session, call, &name, from_loopback),
+            None => {
+                self.connections.past.logins_refused += 1;
+                self.events.push(session, Event::Login(call, Err(LoginError::Unknown(user.to_owned()))));
+            }
+        }
+    }
+
     /// See [`crate::Broker::put_user`].
     pub(crate) fn put_user(&mut self, session: SessionId, call: CallId, name: &Name, password: &str, tags: &[String]) {
         let (name, password, tags) = (name.clone(), password.as_bytes().to_vec(), tags.to_vec());
@@ -151,22 +163,24 @@ impl Core {
         }
     }
 
-    /// Answers a login.
+    /// A password was checked.
     fn logged_in(&mut self, session: SessionId, call: CallId, name: &Name, is_right: bool, attempt: Attempt) {
-        let answer = match self.catalog.get().users.get(name.as_str()) {
-            // The user may have been removed while the password was checked.
-            Some(user) if is_right => {
-                if name.as_str() == DEFAULT_USER && !attempt.from_loopback {
-                    Err(LoginError::LoopbackOnly)
-                } else {
-                    Ok(Principal { user: name.clone(), tags: user.tags.clone() })
-                }
-            }
-            _ => Err(LoginError::Refused),
-        };
         if is_right {
             self.users.remember(attempt, name);
+            return self.answer_login(session, call, name, attempt.from_loopback);
         }
+        self.connections.past.logins_refused += 1;
+        self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
+    }
+
+    /// Answers a login of somebody who has proved to be `name`.
+    fn answer_login(&mut self, session: SessionId, call: CallId, name: &Name, from_loopback: bool) {
+        let answer = match self.catalog.get().users.get(name.as_str()) {
+            Some(_) if name.as_str() == DEFAULT_USER && !from_loopback => Err(LoginError::LoopbackOnly),
+            Some(user) => Ok(Principal { user: name.clone(), tags: user.tags.clone() }),
+            // The user may have been removed while the password was checked.
+            None => Err(LoginError::Refused),
+        };
         let past = &mut self.connections.past;
         *if answer.is_ok() { &mut past.logins } else { &mut past.logins_refused } += 1;
         self.events.push(session, Event::Login(call, answer));

@@ -49,12 +49,25 @@ pub fn certificate(der: &[u8]) -> Option<Certificate> {
         alternative_names: names.unwrap_or_default(),
         not_before: time(parsed.validity().not_before),
         not_after: time(parsed.validity().not_after),
+        validity: format!("{} - {}", date(parsed.validity().not_before), date(parsed.validity().not_after)),
     })
 }
 
 fn time(at: ASN1Time) -> SystemTime {
     let seconds = u64::try_from(at.timestamp()).unwrap_or(0); // before 1970: long over
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// A moment as text: `2027-01-31T12:00:00Z`.
+fn date(at: ASN1Time) -> String {
+    let at = at.to_datetime();
+    let (day, time) = (at.date(), at.time());
+    let month = u8::from(day.month());
+    format!("{:04}-{month:02}-{:02}T{}Z", day.year(), day.day(), clock(time.as_hms()))
+}
+
+fn clock((hour, minute, second): (u8, u8, u8)) -> String {
+    format!("{hour:02}:{minute:02}:{second:02}")
 }
 
 /// The name as text (RFC 4514): the last part first, as RabbitMQ writes it.
@@ -171,6 +184,7 @@ mod tests {
             AlternativeName::Ip("10.0.0.1".into()),
         ];
         assert_eq!(read.alternative_names, expected);
+        assert_eq!(read.validity, "1975-01-01T00:00:00Z - 4096-01-01T00:00:00Z");
         assert!(read.not_before < SystemTime::now() && read.not_after > SystemTime::now());
     }
 

@@ -72,8 +72,6 @@ pub struct Identity {
     pub config: Arc<ServerConfig>,
     /// What the server's own certificate says.
     pub certificate: Certificate,
-    /// When it ends, for people.
-    pub not_after_text: String,
 }
 
 impl Identity {
@@ -93,7 +91,6 @@ impl Identity {
             .with_client_cert_verifier(verifier(settings, &provider)?);
         let first = chain.first().and_then(|der| certificate(der));
         let first = first.ok_or_else(|| content("tls.cert", cert, &"its first certificate cannot be read"))?;
-        let not_after_text = date(&chain);
         let read = read_key(key)?;
         let mut config = config.with_single_cert(chain, read).map_err(|why| match why {
             rustls::Error::InconsistentKeys(_) => {
@@ -110,13 +107,19 @@ impl Identity {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Identity { config: Arc::new(config), certificate: first, not_after_text })
+        Ok(Identity { config: Arc::new(config), certificate: first })
+    }
+
+    /// When it ends, for people.
+    #[must_use]
+    pub fn until(&self) -> &str {
+        self.certificate.validity.split_once(" - ").map_or("", |(_, until)| until)
     }
 
     /// What is to be said about the dates of the certificate at `now`, if anything.
     #[must_use]
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        let (subject, until) = (&self.certificate.subject, &self.not_after_text);
+        let (subject, until) = (&self.certificate.subject, self.until());
         if self.certificate.not_after < now {
             return Some(format!("the TLS certificate of {subject} has ended ({until}): clients will refuse it"));
         }
@@ -206,11 +209,4 @@ fn read_lists(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>,
         return Err(content("tls.client_crl", file, &"there is no list in it ('-----BEGIN X509 CRL-----')"));
     }
     Ok(all)
-}
-
-/// When the first certificate ends, as text.
-fn date(chain: &[CertificateDer<'static>]) -> String {
-    use x509_parser::prelude::{FromDer as _, X509Certificate};
-    let parsed = chain.first().and_then(|der| X509Certificate::from_der(der).ok());
-    parsed.map(|(_, one)| one.validity().not_after.to_string()).unwrap_or_default()
 }

@@ -57,7 +57,7 @@ impl Keeper {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = stamps(&self.settings);
         match Identity::load(&self.settings) {
             Ok(identity) => {
-                let (subject, until) = (&identity.certificate.subject, &identity.not_after_text);
+                let (subject, until) = (&identity.certificate.subject, identity.until());
                 tracing::info!(%subject, %until, "new connections get the TLS certificate that was just read");
                 if let Some(warning) = identity.warning(SystemTime::now()) {
                     tracing::warn!("{warning}");
