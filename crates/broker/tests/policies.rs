@@ -262,3 +262,30 @@ fn a_queue_over_a_topic_keeps_the_topics_messages_whatever_a_policy_says() {
     put(&mut rig, &policy("p", "^q", length(1)));
     assert_eq!((rig.depth("q"), names(&rig).0), ((3, 0), Some("p".into())));
 }
+
+#[test]
+fn a_stream_forgets_by_its_policy_and_by_nothing_else_of_it() {
+    let mut rig = Rig::new();
+    let options = QueueOptions { kind: QueueKind::Stream, segment_bytes_max: Some(100), ..QueueOptions::default() };
+    rig.declare(&QueueSpec { durable: true, options, ..spec("q") }).unwrap();
+    for _ in 0..10 {
+        rig.publish("", "q", &"x".repeat(60)).unwrap();
+        rig.settle_down();
+    }
+    let by = PolicyOptions { expires_ms: Some(1), message_ttl_ms: Some(1), length_max: Some(1), ..Default::default() };
+    let limits = policy("p", "", by.clone());
+    put(&mut rig, &limits);
+    rig.pass(301_000);
+    assert_eq!(rig.depth("q"), (10, 0), "a stream has no use for these");
+    put(&mut rig, &policy("p", "", PolicyOptions { bytes_max: Some(300), ..by }));
+    let mut rig = rig.killed();
+    rig.pass(301_000);
+    let (kept, _) = rig.depth("q");
+    assert!((1..10).contains(&kept), "{kept}");
+    delete(&mut rig, &limits);
+    for _ in 0..10 {
+        rig.publish("", "q", &"x".repeat(60)).unwrap();
+    }
+    rig.pass(301_000);
+    assert_eq!(rig.depth("q"), (kept + 10, 0));
+}

@@ -117,9 +117,6 @@ pub fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
         let text = format!("Cannot declare a server-named queue for type {}", type_of(kind));
         return Err(Refusal::precondition(text));
     }
-    if kind == QueueKind::Stream {
-        return Err(Refusal::not_served("x-queue-type 'stream' is"));
-    }
     let refused = [("non-durable", !bit(bits, 1)), ("exclusive-owner", bit(bits, 2)), ("auto-delete", bit(bits, 3))];
     match refused.iter().find(|(_, is_asked)| *is_asked) {
         None => Ok(()),
@@ -232,6 +229,24 @@ pub fn unbind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     Ok(())
 }
 
+/// What cannot be done to a stream.
+///
+/// # Errors
+/// 540 in RabbitMQ's words when the queue is one.
+pub fn no_stream(call: &Call<'_, '_>, queue: &str, what: &str) -> Done {
+    match call.cx.broker.queue(call.conn.session(), &call.conn.tenant, queue) {
+        Ok(info) if info.kind == QueueKind::Stream => Err(of_stream(queue, what)),
+        _ => Ok(()),
+    }
+}
+
+/// 540 for what cannot be done to a stream.
+#[must_use]
+pub fn of_stream(queue: &str, what: &str) -> Refusal {
+    let text = format!("{what} not supported by stream queues queue '{queue}' in vhost '{VHOST}'");
+    Refusal::new(Code::NotImplemented, text)
+}
+
 /// queue.purge: (ticket, queue | nowait).
 pub fn purge(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     r.u16()?;
@@ -239,6 +254,7 @@ pub fn purge(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let nowait = bit(r.u8()?, 0);
     call.may(Operation::Read, Resource::Queue(&queue))?;
     call.flush();
+    no_stream(call, &queue, "queue.purge")?;
     let purged = call.cx.broker.purge(call.conn.session(), &call.conn.tenant, &queue);
     // As for acknowledgements, nobody waits for the disk: a message that comes back after a crash is redelivered.
     let (messages, _) = purged.map_err(|error| Refusal::of(&error, "queue"))?;

@@ -31,7 +31,7 @@ const STREAM: u8 = 4;
 /// Which queue types take an argument. One that is not here is ignored.
 const TAKEN: [(&str, u8); 22] = [
     ("x-queue-type", CLASSIC | QUORUM | STREAM),
-    ("x-topic", CLASSIC | QUORUM),
+    ("x-topic", CLASSIC | QUORUM | STREAM),
     ("x-message-ttl", CLASSIC | QUORUM),
     ("x-expires", CLASSIC | QUORUM),
     ("x-max-length", CLASSIC | QUORUM),
@@ -56,6 +56,9 @@ const TAKEN: [(&str, u8); 22] = [
 
 /// The longest time that RabbitMQ takes, in milliseconds: ten years.
 const TIME_MS_MAX: i64 = 315_360_000_000;
+
+/// The largest segment of a stream that RabbitMQ takes.
+const SEGMENT_BYTES_MAX: u64 = 3_000_000_000;
 
 /// One argument of one queue.
 struct Argument<'a> {
@@ -122,8 +125,17 @@ impl<'a> Argument<'a> {
 
     /// A number and a unit: years, months, days, hours, minutes, seconds.
     fn age(&self) -> Result<u64, Refusal> {
-        let text = self.text()?;
-        interval_ms(text).ok_or_else(|| self.invalid("invalid_max_age"))
+        let age = interval_ms(self.text()?).filter(|ms| *ms > 0);
+        age.ok_or_else(|| self.invalid("invalid_max_age"))
+    }
+
+    fn segment_bytes(&self) -> Result<u64, Refusal> {
+        match self.not_negative()? {
+            bytes if bytes > SEGMENT_BYTES_MAX => {
+                Err(Refusal::precondition(format!("Exceeded max value for {}", self.name)))
+            }
+            bytes => Ok(bytes),
+        }
     }
 
     fn overflow(&self) -> Result<Overflow, Refusal> {
@@ -272,6 +284,9 @@ fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Lette
             other => return Err(argument.invalid(format_args!("\"unsupported queue mode '{other}'\""))),
         },
         "x-queue-version" => drop(argument.not_negative()?),
+        "x-consumer-timeout" if options.kind == QueueKind::Stream => {
+            return Err(argument.invalid("what is read of a stream may be acknowledged at any time"));
+        }
         // RabbitMQ checks nothing here; what is no time is ignored.
         "x-consumer-timeout" => options.settle_ms_max = argument.positive().ok(),
         "x-delivery-limit" => {
@@ -281,10 +296,12 @@ fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Lette
         "x-quorum-initial-group-size" | "x-initial-cluster-size" => drop(argument.positive()?),
         "x-queue-leader-locator" => match argument.text()? {
             "client-local" | "balanced" => {}
-            other => return Err(argument.invalid(format_args!("\"unsupported queue leader locator '{other}'\""))),
+            _ => return Err(argument.invalid("invalid_queue_locator_arg")),
         },
         "x-max-age" => options.age_ms_max = Some(argument.age()?),
-        "x-stream-max-segment-size-bytes" | "x-stream-filter-size-bytes" => drop(argument.not_negative()?),
+        "x-stream-max-segment-size-bytes" => options.segment_bytes_max = Some(argument.segment_bytes()?),
+        // What a reader's filter lets through is looked at message by message: there is no summary to size.
+        "x-stream-filter-size-bytes" => drop(argument.not_negative()?),
         _ => {}
     }
     Ok(())
@@ -297,6 +314,8 @@ fn fits_topic(options: &QueueOptions, queue: &str) -> Result<(), Refusal> {
         ("x-max-length", options.length_max.is_some()),
         ("x-max-length-bytes", options.bytes_max.is_some()),
         ("x-max-priority", options.priority_max.is_some()),
+        ("x-max-age", options.age_ms_max.is_some()),
+        ("x-stream-max-segment-size-bytes", options.segment_bytes_max.is_some()),
     ];
     match refused.iter().find(|(_, is_asked)| *is_asked) {
         None => Ok(()),

@@ -69,7 +69,7 @@ pub fn deliver(call: &mut Call<'_, '_>, mail: &Mail) {
     let ch = &mut *call.ch;
     let Some(reply) = &ch.reply else { return };
     let writer = Writer { held: &mut ch.held, out: call.cx.out, channel: ch.number, frame: call.conn.frame_bytes_max };
-    writer.write_unit(&mail.unit, None, |out, unit| {
+    writer.write_unit(&mail.unit, |out, unit| {
         put_method(out, ch.number, (60, 60), |out| {
             put_short(out, &reply.tag);
             out.extend_from_slice(&number.to_be_bytes());

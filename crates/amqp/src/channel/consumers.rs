@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use broker::queue::ConsumerId;
+use model::Name;
 
 use crate::config::{CREDIT_BYTES, CREDIT_MAX, CREDIT_MIN};
 
@@ -13,6 +14,8 @@ pub struct Consumer {
     pub tag: Box<str>,
     /// Its deliveries need no acknowledgement.
     pub no_ack: bool,
+    /// The stream that it reads, if it does.
+    pub stream: Option<Name>,
     /// How many unacknowledged deliveries it may have; 0 is any number: then credit follows what was sent, not what
     /// was acknowledged.
     pub prefetch: u32,
@@ -64,6 +67,18 @@ impl Consumers {
             self.by_tag.insert(consumer.tag.clone(), id);
             self.by_id.insert(at, (id, consumer));
         }
+    }
+
+    /// Whether one of them reads a stream.
+    #[must_use]
+    pub fn any_stream(&self) -> bool {
+        self.by_id.iter().any(|(_, consumer)| consumer.stream.is_some())
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: ConsumerId) -> Option<&Consumer> {
+        self.by_id.get(self.find(id).ok()?).map(|(_, consumer)| consumer)
     }
 
     /// One of them.

@@ -51,6 +51,12 @@ impl Unacked {
         self.live == 0
     }
 
+    /// The one with `tag` that waits, or all up to it; with tag 0 all.
+    pub fn of(&self, tag: u64, multiple: bool) -> impl Iterator<Item = &Unsettled> {
+        let wanted = move |entry: &Unsettled| entry.tag == tag || (multiple && (tag == 0 || entry.tag < tag));
+        self.entries.iter().filter(move |(entry, settled)| !settled && wanted(entry)).map(|(entry, _)| entry)
+    }
+
     /// Takes the one with `tag`, or all up to it; `each` is called in order. Tag 0 with `multiple` means all.
     /// False, and nothing taken, when the tag is not known.
     pub fn take(&mut self, tag: u64, multiple: bool, mut each: impl FnMut(Unsettled)) -> bool {

@@ -128,10 +128,15 @@ pub fn put_method(out: &mut Vec<u8>, channel: u16, method: MethodId, write: impl
 
 /// Appends a content header: class basic, the body's size, the properties as they came (flags first).
 pub fn put_header(out: &mut Vec<u8>, channel: u16, body_bytes: u64, props: &[u8]) {
+    put_header_with(out, (channel, body_bytes), |out| out.extend_from_slice(props));
+}
+
+/// As [`put_header`], with properties that `write` appends.
+pub fn put_header_with(out: &mut Vec<u8>, (channel, body_bytes): (u16, u64), write: impl FnOnce(&mut Vec<u8>)) {
     put(out, Kind::Header, channel, |out| {
         out.extend_from_slice(&[0, 60, 0, 0]);
         out.extend_from_slice(&body_bytes.to_be_bytes());
-        out.extend_from_slice(props);
+        write(out);
     });
 }
 

@@ -91,39 +91,51 @@ pub fn with_reply_to(raw: &[u8], props: &Props<'_>, reply_to: &str) -> Vec<u8> {
 /// # Errors
 /// As [`read`], [`table::check`].
 pub fn with_number(raw: &[u8], name: &str, value: i64) -> Result<Vec<u8>, WireError> {
+    let mut out = Vec::with_capacity(raw.len() + name.len() + 16);
+    put_with_numbers(&mut out, raw, &[(name, value)])?;
+    Ok(out)
+}
+
+/// Appends the properties with more headers, whole numbers, in place of those of their names; or nothing.
+///
+/// # Errors
+/// As [`read`], [`table::check`].
+pub fn put_with_numbers(out: &mut Vec<u8>, raw: &[u8], numbers: &[(&str, i64)]) -> Result<(), WireError> {
     const HEADERS: usize = 13;
-    let parts = parts(raw)?;
-    let mut out = (parts.flags | 1 << HEADERS).to_be_bytes().to_vec();
+    let (parts, from) = (parts(raw)?, out.len());
+    out.extend_from_slice(&(parts.flags | 1 << HEADERS).to_be_bytes());
     for bit in (HEADERS + 1..16).rev() {
         out.extend_from_slice(parts.of(bit));
     }
-    let mut broken = None;
-    table::put_sized(&mut out, |out| {
-        let mut reader = ByteReader::new(parts.of(HEADERS).get(4..).unwrap_or_default());
-        while reader.left() > 0 {
-            let rest = reader.clone().rest();
-            match table::pass(&mut reader) {
-                Ok(known) if known != name.as_bytes() => {
-                    out.extend_from_slice(rest.get(..rest.len() - reader.left()).unwrap_or_default());
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    broken = Some(error);
-                    return;
-                }
-            }
+    let mut copied = Ok(());
+    table::put_sized(out, |out| {
+        copied = copy_headers(out, parts.of(HEADERS).get(4..).unwrap_or_default(), numbers);
+        for (name, value) in numbers {
+            super::text::put_short(out, name);
+            out.push(b'l');
+            out.extend_from_slice(&value.to_be_bytes());
         }
-        super::text::put_short(out, name);
-        out.push(b'l');
-        out.extend_from_slice(&value.to_be_bytes());
     });
-    if let Some(error) = broken {
-        return Err(error);
-    }
     for bit in (2..HEADERS).rev() {
         out.extend_from_slice(parts.of(bit));
     }
-    Ok(out)
+    if copied.is_err() {
+        out.truncate(from);
+    }
+    copied
+}
+
+/// Appends the entries of a table but those of these names.
+fn copy_headers(out: &mut Vec<u8>, entries: &[u8], without: &[(&str, i64)]) -> Result<(), WireError> {
+    let mut reader = ByteReader::new(entries);
+    while reader.left() > 0 {
+        let rest = reader.clone().rest();
+        let known = table::pass(&mut reader)?;
+        if without.iter().all(|(name, _)| known != name.as_bytes()) {
+            out.extend_from_slice(rest.get(..rest.len() - reader.left()).unwrap_or_default());
+        }
+    }
+    Ok(())
 }
 
 /// Where each property lies.

@@ -98,7 +98,7 @@ impl Queues {
                     self.add_letter(core, house, dead, &unit, &mut letters);
                 }
                 Unit::Pending(read) => {
-                    self.ahead.reads.insert(read, id);
+                    self.ahead.reads.wait(read, id);
                     dead.waits = Some(read);
                     letters.kept.push(dead);
                 }

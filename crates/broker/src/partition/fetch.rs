@@ -10,6 +10,14 @@ use super::{Bounds, Fetched, TimeAnswer, ToSend};
 use crate::core::Core;
 use crate::{BrokerError, CallId, SessionId};
 
+/// What a look-up by time found.
+pub(crate) enum FoundTime {
+    /// The first message that is not older; `None` when all are.
+    Ready(Option<(Offset, Wall)>),
+    /// The disk must be waited for.
+    Pending(ReadId),
+}
+
 /// Who is told when a read need not wait any more.
 type Asker = (SessionId, CallId);
 
@@ -72,36 +80,41 @@ impl Core {
 
     /// See [`crate::Broker::offset_at`].
     pub(crate) fn offset_at(&mut self, asker: Asker, log: LogId, time: Wall) -> Result<TimeAnswer, BrokerError> {
+        match self.find_time(log, time)? {
+            FoundTime::Ready(found) => Ok(TimeAnswer::Ready(found)),
+            FoundTime::Pending(read) => {
+                self.partitions.wait_for(read, asker.0, asker.1);
+                Ok(TimeAnswer::Pending)
+            }
+        }
+    }
+
+    /// The first message of `log` whose time is not before `time`, and its time.
+    pub(crate) fn find_time(&mut self, log: LogId, time: Wall) -> Result<FoundTime, BrokerError> {
         let Bounds { start, end } = self.bounds(log)?;
         let hit = match self.storage.find_time(log, time)? {
             Lookup::Ready(Some(hit)) => hit,
-            Lookup::Ready(None) => return Ok(TimeAnswer::Ready(None)),
-            Lookup::Pending(read) => {
-                self.partitions.wait_for(read, asker.0, asker.1);
-                return Ok(TimeAnswer::Pending);
-            }
+            Lookup::Ready(None) => return Ok(FoundTime::Ready(None)),
+            Lookup::Pending(read) => return Ok(FoundTime::Pending(read)),
         };
         let mut from = hit.extent.max(start);
         // One step, unless what the units carry is older than what was said of them when they were appended.
         while from < end {
             let chunks = match self.storage.read(&ReadRequest { log, from, until: end, bytes_max: 1 })? {
                 Read::Ready(chunks) => chunks,
-                Read::Pending(read) => {
-                    self.partitions.wait_for(read, asker.0, asker.1);
-                    return Ok(TimeAnswer::Pending);
-                }
+                Read::Pending(read) => return Ok(FoundTime::Pending(read)),
             };
             let Some(last) = chunks.last().map(|chunk| chunk.last) else {
                 break;
             };
             for chunk in chunks.iter().filter(|chunk| chunk.time_max >= time) {
                 if let Some(found) = self.first_at(chunk, time, start..end)? {
-                    return Ok(TimeAnswer::Ready(Some(found)));
+                    return Ok(FoundTime::Ready(Some(found)));
                 }
             }
             from = last.plus(1);
         }
-        Ok(TimeAnswer::Ready(None))
+        Ok(FoundTime::Ready(None))
     }
 
     /// The first message within `held` of an extent that is not older than `time`. A message that carries no time has

@@ -16,6 +16,7 @@ mod watch;
 mod watermark;
 
 pub(crate) use compaction::Compactor;
+pub(crate) use fetch::FoundTime;
 pub(crate) use partitions::Partitions;
 pub(crate) use producers::Producers;
 pub(crate) use retention::Sweep;

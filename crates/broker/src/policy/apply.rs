@@ -37,7 +37,7 @@ impl Queues {
     }
 
     /// Has everything of a tenant act by its policies.
-    fn govern(&mut self, core: &Core, tenant: &str) {
+    fn govern(&mut self, core: &mut Core, tenant: &str) {
         self.govern_queues(core, tenant);
         self.govern_exchanges(tenant);
     }

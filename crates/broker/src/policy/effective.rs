@@ -20,6 +20,14 @@ pub(crate) struct Declared<'a> {
 pub(crate) fn effective(declared: Declared<'_>, ruling: &Ruling) -> QueueOptions {
     let options = declared.options;
     let by = asked(ruling);
+    if options.kind == QueueKind::Stream {
+        let limited = |one, other| if declared.shares { one } else { least(one, other) };
+        return QueueOptions {
+            bytes_max: limited(options.bytes_max, by.bytes_max),
+            age_ms_max: limited(options.age_ms_max, by.age_ms_max),
+            ..options.clone()
+        };
+    }
     let mut result = QueueOptions {
         message_ttl_ms: least(options.message_ttl_ms, by.message_ttl_ms),
         expires_ms: least(options.expires_ms, by.expires_ms),

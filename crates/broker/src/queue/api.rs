@@ -2,6 +2,7 @@
 
 use model::Now;
 
+use super::manage::Deleted;
 use super::*;
 use crate::{Broker, BrokerError, CallId, Lsn, SessionId};
 
@@ -64,7 +65,10 @@ impl Broker {
         if_unused: bool,
         if_empty: bool,
     ) -> Result<(u64, Lsn), BrokerError> {
-        self.queues.delete(&mut self.core, session, (tenant, name), (if_unused, if_empty))
+        match self.queues.delete(&mut self.core, session, (tenant, name), (if_unused, if_empty))? {
+            Deleted::Done(ready, lsn) => Ok((ready, lsn)),
+            Deleted::WithTopic(ready, topic) => Ok((ready, self.delete_topic(tenant, &topic, self.core.now)?)),
+        }
     }
 
     /// Starts a consumer; deliveries come as [`crate::Event::Deliver`] while it has credit. `wanted` is the format in
@@ -80,7 +84,22 @@ impl Broker {
         spec: ConsumeSpec,
         wanted: model::FormatTag,
     ) -> Result<ConsumerId, BrokerError> {
-        self.queues.consume((session, tenant, queue), spec, wanted)
+        self.queues.consume((session, tenant, queue), spec, None, wanted)
+    }
+
+    /// Starts a consumer of a stream at a place of its own; [`Broker::consume`] begins behind all there is. Settling
+    /// gives it credit and nothing else.
+    ///
+    /// # Errors
+    /// [`BrokerError::Invalid`] for a queue that is no stream and a place that is none; as [`Broker::consume`].
+    pub fn read_stream(
+        &mut self,
+        (session, tenant, queue): (SessionId, &str, &str),
+        spec: ConsumeSpec,
+        read: ReadSpec,
+        wanted: model::FormatTag,
+    ) -> Result<ConsumerId, BrokerError> {
+        self.queues.consume((session, tenant, queue), spec, Some(read), wanted)
     }
 
     /// Grants a consumer `more` messages beyond what it may be sent already.

@@ -103,9 +103,19 @@ impl Consumers {
         }
     }
 
+    /// One of them.
+    pub(super) fn get_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
+        self.list.iter_mut().find(|consumer| consumer.id == id)
+    }
+
+    /// Whether it is there.
+    pub(super) fn has(&self, id: ConsumerId) -> bool {
+        self.list.iter().any(|consumer| consumer.id == id)
+    }
+
     /// Grants credit.
     pub(super) fn grant(&mut self, id: ConsumerId, more: u32) {
-        if let Some(consumer) = self.list.iter_mut().find(|consumer| consumer.id == id) {
+        if let Some(consumer) = self.get_mut(id) {
             consumer.credit = consumer.credit.saturating_add(more);
         }
     }

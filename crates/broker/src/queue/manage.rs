@@ -21,6 +21,14 @@ use crate::core::Core;
 use crate::topic::LogSettings;
 use crate::{BrokerError, Event, SessionId, state};
 
+/// What becomes of a queue to be deleted.
+pub(super) enum Deleted {
+    /// It is gone; so many ready messages were in it.
+    Done(u64, Lsn),
+    /// It goes with this topic, which is to be deleted.
+    WithTopic(u64, Name),
+}
+
 impl Queues {
     /// At the start: queues, exchanges and bindings of the catalog, cursors from the state records. What was in flight
     /// is ready again.
@@ -57,9 +65,10 @@ impl Queues {
 
     fn reopen(&mut self, core: &mut Core, queue: &meta::Queue, cursors: Vec<Cursor>) -> Result<(), BrokerError> {
         let key = (queue.tenant.clone(), queue.name.clone());
+        let owns_topic = matches!(queue.source, QueueSource::Topic { owned: true, .. });
         let (topic, logs) = match &queue.source {
             QueueSource::Own { .. } => (None, queue.source.own_logs().map(LogId).collect::<Vec<_>>()),
-            QueueSource::Topic { topic } => {
+            QueueSource::Topic { topic, .. } => {
                 let Some(found) = core.catalog.get().topics.get(&(queue.tenant.clone(), topic.clone())) else {
                     // Its topic was deleted just before the stop.
                     core.run(&Command::DeleteQueue(key))?;
@@ -88,6 +97,7 @@ impl Queues {
             options: queue.options(),
         };
         let mut queue = Queue::new(queue.id, &spec, None, tracks, core.now);
+        queue.info.owns_topic = owns_topic;
         if queue.rules.is_some() {
             mark(&mut queue, &mut self.marked); // sets its timers
         }
@@ -116,6 +126,9 @@ impl Queues {
             Err(error) => return Err(error),
         }
         self.has_room_for(core, spec)?;
+        if spec.options.kind == QueueKind::Stream {
+            return self.make_stream(core, spec);
+        }
         if core.topics.get(&spec.tenant, &spec.name).is_some() {
             return Err(BrokerError::Exists { kind: "topic", name: spec.name.as_str().to_owned() });
         }
@@ -130,7 +143,7 @@ impl Queues {
         let (tracks, source) = match logs {
             Some(logs) => {
                 let topic = spec.topic.as_ref().map_or("", Name::as_str).to_owned();
-                (logs.iter().map(|&log| shared_track(core, log)).collect(), QueueSource::Topic { topic })
+                (logs.iter().map(|&log| shared_track(core, log)).collect(), QueueSource::Topic { topic, owned: false })
             }
             None => {
                 let more = spec.options.priority_max.unwrap_or(0);
@@ -146,7 +159,8 @@ impl Queues {
         };
         let owner = spec.exclusive.then_some(session);
         let mut queue = Queue::new(id, spec, owner, tracks, core.now);
-        let lsn = if queue.is_stored() { core.run(&create(id, spec, source))? } else { Lsn::default() };
+        let lsn =
+            if queue.is_stored() { core.run(&Command::CreateQueue(stored(id, spec, source)))? } else { Lsn::default() };
         for log in queue.own_logs() {
             core.partitions.add(log, Offset::ZERO, LogSettings::of_queue(queue.kind()));
         }
@@ -174,7 +188,8 @@ impl Queues {
         }
     }
 
-    fn insert(&mut self, queue: Queue) {
+    /// Makes a queue findable.
+    pub(super) fn insert(&mut self, queue: Queue) {
         let tenant = self.names.entry(queue.tenant.clone()).or_default();
         tenant.insert(queue.info.name.clone(), queue.id);
         self.by_log.extend(queue.tracks.iter().map(|track| (track.cursor.log, queue.id)));
@@ -197,23 +212,27 @@ impl Queues {
         (tenant, name): (&str, &str),
     ) -> Result<(u64, Lsn), BrokerError> {
         let queue = self.find_mut(session, tenant, name)?;
+        if queue.is_stream() {
+            return Err(BrokerError::Invalid(format!("queue '{name}' is a stream: what it keeps, it keeps for all")));
+        }
         let count = queue.purge();
         // Recorded with this turn, as acks are; an empty batch says which turn that is.
         let lsn = core.commit(&Batch::default(), SyncPolicy::None)?;
         Ok((count, lsn))
     }
 
-    /// Removes a queue if the conditions hold; a missing one is no error.
+    /// Removes a queue if the conditions hold; a missing one is no error. One that has a topic of its own is left to
+    /// whoever removes that.
     pub(super) fn delete(
         &mut self,
         core: &mut Core,
         session: SessionId,
         (tenant, name): (&str, &str),
         (if_unused, if_empty): (bool, bool),
-    ) -> Result<(u64, Lsn), BrokerError> {
+    ) -> Result<Deleted, BrokerError> {
         let queue = match self.find(session, tenant, name) {
             Ok(queue) => queue,
-            Err(BrokerError::Missing { .. }) => return Ok((0, core.catalog.last_change())),
+            Err(BrokerError::Missing { .. }) => return Ok(Deleted::Done(0, core.catalog.last_change())),
             Err(error) => return Err(error),
         };
         let (id, ready) = (queue.id, queue.ready());
@@ -224,7 +243,10 @@ impl Queues {
         if if_empty && ready > 0 {
             return in_use("not empty");
         }
-        Ok((ready, self.remove(core, id)?))
+        if let Some(topic) = queue.info.topic.as_ref().filter(|_| queue.info.owns_topic) {
+            return Ok(Deleted::WithTopic(ready, topic.clone()));
+        }
+        Ok(Deleted::Done(ready, self.remove(core, id)?))
     }
 
     /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
@@ -242,6 +264,9 @@ impl Queues {
     pub(crate) fn topic_grown(&mut self, tenant: &str, topic: &str, logs: &[LogId]) {
         for queue in self.by_id.values_mut() {
             if &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic) {
+                if let Some(readers) = queue.rules.as_deref_mut().and_then(|rules| rules.readers.as_deref_mut()) {
+                    readers.grown(queue.info.partitions.len(), logs);
+                }
                 queue.info.partitions.extend(logs);
                 // Behind the others, since ids ascend.
                 queue.tracks.extend(logs.iter().map(|log| Track::new(Cursor::new(*log, 0))));
@@ -348,15 +373,16 @@ fn visible(core: &Core, log: LogId) -> (u64, u64) {
 }
 
 /// A cursor over a topic's partition, from the earliest message on.
-fn shared_track(core: &Core, log: LogId) -> Track {
+pub(super) fn shared_track(core: &Core, log: LogId) -> Track {
     let (start, end) = visible(core, log);
     let mut cursor = Cursor::new(log, start);
     cursor.visible(end);
     Track::new(cursor)
 }
 
-fn create(id: u64, spec: &QueueSpec, source: QueueSource) -> Command {
-    Command::CreateQueue(meta::Queue {
+/// A queue as the catalog keeps it.
+pub(super) fn stored(id: u64, spec: &QueueSpec, source: QueueSource) -> meta::Queue {
+    meta::Queue {
         tenant: spec.tenant.to_string(),
         name: spec.name.to_string(),
         id,
@@ -366,5 +392,5 @@ fn create(id: u64, spec: &QueueSpec, source: QueueSource) -> Command {
         exclusive: false,
         arguments: spec.arguments.clone(),
         options: spec.options.clone().stored(),
-    })
+    }
 }

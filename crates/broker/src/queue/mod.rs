@@ -17,6 +17,7 @@ pub(crate) mod rare;
 pub(crate) mod record;
 pub(crate) mod ruled;
 mod rules;
+mod stream;
 mod sums;
 mod track;
 mod types;
@@ -24,4 +25,5 @@ pub(crate) mod window;
 
 pub(crate) use admit::Place;
 pub(crate) use queues::{Queues, mark};
+pub use stream::{ReadFilter, ReadFrom, ReadSpec};
 pub use types::*;

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
-use storage::StorageError;
+use storage::{ReadId, StorageError};
 
 use super::consumers::Consumers;
 use super::ranges::RangeSet;
 use super::record;
 use super::rules::{Rules, pause};
+use super::stream::Readers;
 use super::sums::Weight;
 use super::track::{Head, Looked, Track};
 use super::window::Ahead;
@@ -54,6 +55,8 @@ pub(crate) struct Facts {
     pub(super) topic: Option<Name>,
     /// The logs of that topic's partitions, by index.
     pub(super) partitions: Vec<LogId>,
+    /// That topic was made with it and goes with it.
+    pub(super) owns_topic: bool,
     pub(super) arguments: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
@@ -79,6 +82,7 @@ impl Queue {
                 auto_delete: spec.auto_delete,
                 topic: spec.topic.clone(),
                 partitions,
+                owns_topic: false,
                 arguments: spec.arguments.clone(),
             }),
             tracks,
@@ -95,6 +99,11 @@ impl Queue {
     /// Whether it and its cursors survive a restart: durable, and not one connection's own.
     pub(crate) fn is_stored(&self) -> bool {
         self.info.durable && self.info.owner.is_none()
+    }
+
+    /// Whether its cursors are stored: those of a stream only follow its logs.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.is_stored() && !self.is_stream()
     }
 
     /// The first log that is its own.
@@ -212,6 +221,20 @@ impl Queue {
         Some(Delivery { key, redelivered, attempts, tell, format: looked.format, body: looked.body })
     }
 
+    /// A read need not be waited for any more.
+    pub(super) fn read_ready(&mut self, read: ReadId) {
+        for track in &mut self.tracks {
+            track.waits.take_if(|waits| *waits == read);
+        }
+        let Some(rules) = self.rules.as_deref_mut() else { return };
+        for dead in &mut rules.dying {
+            dead.waits.take_if(|waits| *waits == read);
+        }
+        if let Some(readers) = rules.readers.as_deref_mut() {
+            readers.read_ready(read);
+        }
+    }
+
     /// The track whose lowest ready message is the queue's head.
     fn head_at(&self) -> Option<usize> {
         self.tracks.iter().rposition(|track| track.cursor.peek().is_some())
@@ -220,7 +243,7 @@ impl Queue {
     /// After all that consumers want was handed out: what is at the head and has lived too long dies, and so does what
     /// is too much. True when it stopped to let others have their turn.
     pub(super) fn tend(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
-        if self.rules.is_none() {
+        if self.rules.is_none() || self.is_stream() {
             return false;
         }
         self.tracks.iter_mut().for_each(|track| track.fresh = u64::MAX);
@@ -299,6 +322,9 @@ impl Queue {
 
     /// Hands ready messages to consumers with credit. True when it stopped to let others have their turn.
     pub(super) fn pump(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
+        if self.is_stream() {
+            return self.pump_stream(ahead, core);
+        }
         let mut bytes_left = PUMP_BYTES_MAX;
         let more = loop {
             let Some(consumer) = self.consumers.next_with_credit() else { break false };
@@ -523,13 +549,18 @@ impl Queue {
 
     /// Bytes read ahead.
     pub(super) fn window_bytes(&self) -> usize {
-        self.tracks.iter().map(Track::window_bytes).sum()
+        let readers = self.rules.as_deref().and_then(|rules| rules.readers.as_deref());
+        let own = self.tracks.iter().map(Track::window_bytes).sum::<usize>();
+        own + readers.map_or(0, Readers::window_bytes)
     }
 
     /// Gives the memory of the reading ahead back; answers how much.
     pub(super) fn close_windows(&mut self) -> usize {
         let bytes = self.window_bytes();
         self.tracks.iter_mut().for_each(Track::close_window);
+        if let Some(readers) = self.rules.as_deref_mut().and_then(|rules| rules.readers.as_deref_mut()) {
+            readers.close_windows();
+        }
         bytes
     }
 }
@@ -564,7 +595,7 @@ pub(super) enum Wait {
 
 impl super::Body {
     /// About how much memory it takes.
-    fn bytes_about(&self) -> usize {
+    pub(super) fn bytes_about(&self) -> usize {
         const OVERHEAD: usize = 128;
         OVERHEAD
             + match self {

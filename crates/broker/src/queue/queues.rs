@@ -9,7 +9,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 
 use super::queue::{Queue, Wait};
 use super::window::Ahead;
-use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, Settle};
+use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, ReadSpec, Settle};
 use crate::core::Core;
 use crate::delay::Delays;
 use crate::id_map::IdMap;
@@ -99,7 +99,8 @@ impl Queues {
             {
                 let before = track.cursor.ready();
                 track.cursor.start_moved(start.0);
-                self.passed_over += before.saturating_sub(track.cursor.ready());
+                let gone = before.saturating_sub(track.cursor.ready());
+                self.passed_over += if queue.is_stream() { 0 } else { gone };
                 mark(queue, &mut self.marked);
             }
         }
@@ -115,25 +116,20 @@ impl Queues {
     /// A read that answered `Pending` can be asked again. Also called for reads of others.
     pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {
         self.delays.read_ready(read);
-        let Some(queue) = self.ahead.reads.remove(&read).and_then(|id| self.by_id.get_mut(&id)) else { return };
-        for track in queue.tracks.iter_mut().filter(|track| track.waits == Some(read)) {
-            track.waits = None;
-        }
-        if let Some(rules) = queue.rules.as_deref_mut() {
-            for dead in rules.dying.iter_mut().filter(|dead| dead.waits == Some(read)) {
-                dead.waits = None;
+        for id in self.ahead.reads.take(read) {
+            let Some(queue) = self.by_id.get_mut(&id) else { continue };
+            queue.read_ready(read);
+            for (session, call) in queue.getters.drain(..) {
+                core.events.push(session, Event::GetReady(call));
             }
+            mark(queue, &mut self.marked);
         }
-        for (session, call) in queue.getters.drain(..) {
-            core.events.push(session, Event::GetReady(call));
-        }
-        mark(queue, &mut self.marked);
     }
 
     /// The whole state of one owner of kind [`state::CURSOR`], since storage asks for a snapshot; `None` when there is
     /// no such queue: then the owner is dropped.
     pub(crate) fn snapshot(&self, owner: Owner) -> Option<Vec<u8>> {
-        let queue = self.by_id.get(&owner.id).filter(|queue| queue.is_stored())?;
+        let queue = self.by_id.get(&owner.id).filter(|queue| queue.is_recorded())?;
         let mut record = Vec::new();
         queue.put_snapshot(&mut record);
         Some(record)
@@ -191,6 +187,7 @@ impl Queues {
             for consumer in &gone {
                 self.consumers.remove(consumer);
             }
+            queue.forget_readers();
             queue.session_lost(session);
             queue.used(core.now);
             mark(queue, &mut self.marked);
@@ -235,17 +232,30 @@ impl Queues {
         Ok(queue)
     }
 
-    /// Starts a consumer.
+    /// Starts a consumer; of a stream with a place.
     pub(super) fn consume(
         &mut self,
         (session, tenant, name): (SessionId, &str, &str),
         spec: ConsumeSpec,
+        read: Option<ReadSpec>,
         wanted: model::FormatTag,
     ) -> Result<ConsumerId, BrokerError> {
         let consumer = ConsumerId(self.last_consumer + 1);
         let queue = self.find_mut(session, tenant, name)?;
+        if queue.is_stream() && spec.auto_settle {
+            return Err(BrokerError::Invalid("what is read of a stream must be settled: it gives credit".to_owned()));
+        }
+        if !queue.is_stream() && read.is_some() {
+            return Err(BrokerError::Invalid(format!("queue '{name}' is no stream: it has no places to read from")));
+        }
         if !queue.consumers.add(consumer, session, spec, wanted) {
             return Err(BrokerError::ExclusiveUse(name.to_owned()));
+        }
+        if queue.is_stream()
+            && let Err(error) = queue.add_reader(consumer, read.unwrap_or_default())
+        {
+            queue.consumers.remove(consumer);
+            return Err(error);
         }
         let id = queue.id;
         self.last_consumer = consumer.0;
@@ -268,6 +278,7 @@ impl Queues {
         let Some(id) = self.consumers.remove(&consumer) else { return };
         let Some(queue) = self.by_id.get_mut(&id) else { return };
         let Some(session) = queue.consumers.remove(consumer) else { return };
+        queue.forget_readers();
         queue.used(core.now);
         let unsent =
             core.events.take_where(session, |event| matches!(event, Event::Deliver(whose, _) if *whose == consumer));
@@ -289,6 +300,9 @@ impl Queues {
     ) -> Result<Got, BrokerError> {
         let id = self.find(session, tenant, name)?.id;
         let Some(queue) = self.by_id.get_mut(&id) else { return Ok(Got::Empty) };
+        if queue.is_stream() {
+            return Err(BrokerError::Invalid(format!("queue '{name}' is a stream: consume from it")));
+        }
         queue.used(core.now);
         mark(queue, &mut self.marked);
         let before = queue.window_bytes();
@@ -378,7 +392,7 @@ impl Queues {
         let (mut places, mut trims) = (Vec::new(), Vec::new());
         for queue in self.marked.iter().filter_map(|id| self.by_id.get(id)) {
             let from = records.len();
-            if queue.is_stored() && queue.put_delta(&mut records) {
+            if queue.is_recorded() && queue.put_delta(&mut records) {
                 places.push((state::cursor_of(queue.id), from..records.len()));
             }
             trims.extend(queue.trims());

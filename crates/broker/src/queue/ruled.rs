@@ -30,7 +30,7 @@ impl Queue {
         if self.ruling() == ruling {
             return false;
         }
-        let shares = self.info.topic.is_some();
+        let shares = self.info.topic.is_some() && !self.info.owns_topic;
         let rules = self.rules.get_or_insert_default();
         let declared = match rules.ruled.take() {
             Some(ruled) => ruled.declared,
@@ -74,7 +74,7 @@ impl Rules {
 
 impl Queues {
     /// Finds the policies that rule a queue and has it act by them.
-    pub(crate) fn govern_queue(&mut self, core: &Core, id: u64) {
+    pub(crate) fn govern_queue(&mut self, core: &mut Core, id: u64) {
         let Some(queue) = self.by_id.get_mut(&id) else { return };
         let ruling = self.policies.of_queue(&queue.tenant, &queue.info.name, queue.kind());
         if !queue.govern(ruling, core.now) {
@@ -85,10 +85,11 @@ impl Queues {
             let timer = queue.rules.take().and_then(|rules| rules.timer);
             self.timers.set(id, timer, None);
         }
+        self.apply_retention(core, id);
     }
 
     /// Has all queues of a tenant act by the policies that rule them now.
-    pub(crate) fn govern_queues(&mut self, core: &Core, tenant: &str) {
+    pub(crate) fn govern_queues(&mut self, core: &mut Core, tenant: &str) {
         let mut ids = self.names.get(tenant).into_iter().flat_map(|names| names.values().copied()).collect::<Vec<_>>();
         ids.sort_unstable(); // the same order on every run
         for id in ids {

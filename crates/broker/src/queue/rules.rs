@@ -8,6 +8,7 @@ use std::time::Duration;
 use model::{LogId, Marks, Mono, Now, Wall};
 
 use super::ruled::Ruled;
+use super::stream::Readers;
 use super::{NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
 use crate::dead_letter::Dead;
 
@@ -18,7 +19,7 @@ const DELIVERY_LIMIT: u32 = 20;
 const DYING_MAX: usize = 512;
 
 /// The rules of one queue, and what they need to remember.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Rules {
     pub(crate) options: QueueOptions,
     /// Of a queue that a policy rules.
@@ -37,6 +38,8 @@ pub(crate) struct Rules {
     pub(crate) retry_at: Option<Mono>,
     /// When deliveries not settled are looked for next.
     pub(super) late_at: Option<Mono>,
+    /// Of a stream: the places of its consumers.
+    pub(super) readers: Option<Box<Readers>>,
 }
 
 impl Rules {

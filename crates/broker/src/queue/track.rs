@@ -99,7 +99,7 @@ impl Track {
                     Ok(Fill::Again) => {}
                     Ok(Fill::Nothing) => return Head::Empty,
                     Ok(Fill::Pending(id)) => {
-                        ahead.reads.insert(id, queue);
+                        ahead.reads.wait(id, queue);
                         self.waits = Some(id);
                         return Head::Pending;
                     }

@@ -124,6 +124,8 @@ pub enum Tell {
     Attempts,
     /// The offset in [`Delivery::key`]: of a stream.
     Offset,
+    /// That offset, and the partition in which it is one: of a stream over several.
+    Place(u32),
 }
 
 /// A delivered message's content.

@@ -30,11 +30,30 @@ const SPARES_MAX: usize = 16;
 /// Units for which an unused window keeps room.
 const ROOM_KEPT: usize = 1024;
 
+/// Which queues wait for which read. Several may wait for one: logs share what was published to all of them.
+#[derive(Default)]
+pub(crate) struct Reads(IdMap<ReadId, Vec<u64>>);
+
+impl Reads {
+    /// `queue` waits for `read`.
+    pub(crate) fn wait(&mut self, read: ReadId, queue: u64) {
+        let waiting = self.0.entry(read).or_default();
+        if !waiting.contains(&queue) {
+            waiting.push(queue);
+        }
+    }
+
+    /// The queues that waited for `read`.
+    pub(super) fn take(&mut self, read: ReadId) -> Vec<u64> {
+        self.0.remove(&read).unwrap_or_default()
+    }
+}
+
 /// What queues share for reading ahead.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// Which queue waits for a read.
-    pub(crate) reads: IdMap<ReadId, u64>,
+    /// Which queues wait for a read.
+    pub(crate) reads: Reads,
     /// Windows that nobody looks through, with their memory.
     #[allow(clippy::vec_box)] // they go from hand to hand in their boxes
     spares: Vec<Box<Window>>,

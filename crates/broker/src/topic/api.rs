@@ -37,7 +37,11 @@ impl Broker {
         now: Now,
     ) -> Result<Lsn, BrokerError> {
         self.core.now = now;
-        self.core.alter_topic(tenant, name, changes, validate_only)
+        let lsn = self.core.alter_topic(tenant, name, changes, validate_only)?;
+        if let Some(id) = self.queues.id_of(tenant, name) {
+            self.queues.apply_retention(&mut self.core, id);
+        }
+        Ok(lsn)
     }
 
     /// Adds partitions to a topic until it has so many; with `validate_only` nothing is changed. Queues over it run

@@ -11,6 +11,14 @@ use crate::core::Core;
 use crate::ids::random;
 use crate::{BrokerError, Lsn};
 
+/// A topic on its way into the catalog.
+pub(crate) struct NewTopicParts {
+    /// As the catalog keeps it.
+    pub(crate) topic: Topic,
+    /// As tongues see it.
+    pub(crate) info: TopicInfo,
+}
+
 impl TopicInfo {
     /// What is answered for a topic that was only checked.
     pub(crate) fn not_made(name: &Name) -> TopicInfo {
@@ -54,6 +62,35 @@ impl Core {
         Ok((partitions, config::check(&topic.config)?))
     }
 
+    /// The parts of a topic that is not there yet: its logs have ids, and nothing else.
+    pub(crate) fn new_topic(
+        &mut self,
+        tenant: &Name,
+        name: &Name,
+        partitions: u32,
+        config: TopicConfig,
+        internal: bool,
+    ) -> Result<NewTopicParts, BrokerError> {
+        let mut made = Vec::with_capacity(partitions as usize);
+        for _ in 0..partitions {
+            made.push(Partition { log: self.new_log_id()?.0 });
+        }
+        let TopicId(id) = random_id()?;
+        let (owner, title) = (tenant.to_string(), name.to_string());
+        let topic = Topic { tenant: owner, name: title, id, partitions: made, config, internal };
+        let info = topic_info(&topic)?;
+        Ok(NewTopicParts { topic, info })
+    }
+
+    /// The catalog has a new topic: its logs are there from now on.
+    pub(crate) fn topic_made(&mut self, tenant: &Name, topic: &Topic, info: TopicInfo) {
+        let settings = Arc::new(LogSettings::of_topic(topic));
+        for log in &info.partitions {
+            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
+        }
+        self.topics.add(tenant, info);
+    }
+
     /// Makes a topic that was checked.
     pub(crate) fn make_topic(
         &mut self,
@@ -63,20 +100,9 @@ impl Core {
         config: TopicConfig,
         internal: bool,
     ) -> Result<(TopicInfo, Lsn), BrokerError> {
-        let mut made = Vec::with_capacity(partitions as usize);
-        for _ in 0..partitions {
-            made.push(Partition { log: self.new_log_id()?.0 });
-        }
-        let TopicId(id) = random_id()?;
-        let (owner, title) = (tenant.to_string(), name.to_string());
-        let topic = Topic { tenant: owner, name: title, id, partitions: made, config, internal };
-        let info = topic_info(&topic)?;
-        let settings = Arc::new(LogSettings::of_topic(&topic));
-        let lsn = self.run(&Command::CreateTopic(topic))?;
-        for log in &info.partitions {
-            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
-        }
-        self.topics.add(tenant, info.clone());
+        let NewTopicParts { topic, info } = self.new_topic(tenant, name, partitions, config, internal)?;
+        let lsn = self.run(&Command::CreateTopic(topic.clone()))?;
+        self.topic_made(tenant, &topic, info.clone());
         Ok((info, lsn))
     }
 

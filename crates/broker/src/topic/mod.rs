@@ -7,7 +7,7 @@ mod settings;
 mod topics;
 mod types;
 
-pub(crate) use make::{random_id, topic_info};
+pub(crate) use make::{NewTopicParts, random_id, topic_info};
 pub(crate) use settings::{Compaction, LogSettings, Retention, Rolling};
 pub(crate) use topics::Topics;
 pub use types::*;

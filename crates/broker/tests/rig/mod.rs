@@ -79,9 +79,12 @@ impl Format for Toy {
                 let key = text.split_once(':').map(|(key, _)| Bytes::copy_from_slice(key.as_bytes()));
                 let header = text.split_once('/').map(|(_, header)| HeaderValue::Text(header.to_owned()));
                 let headers = header.map(|value| Header { name: "h".into(), value }).into_iter().collect();
+                let created = text.split_once("at=").and_then(|(_, ms)| Some(Wall(ms.parse().ok()?)));
                 if text != "gap" {
-                    let message = Message { key, headers, value: Some(text.into()), ..Message::default() };
-                    let _ = visit(unit.first.plus(delta as u64), message);
+                    let message = Message { key, headers, created, value: Some(text.into()), ..Message::default() };
+                    if visit(unit.first.plus(delta as u64), message).is_break() {
+                        return Ok(());
+                    }
                 }
             }
         }

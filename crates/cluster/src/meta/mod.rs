@@ -30,7 +30,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// All that exists. Invariant: topics and queues share one name space within a tenant.
+/// All that exists. Invariant: topics and queues share one name space within a tenant, but for a stream and the topic
+/// that it shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     /// This cluster's id: 22 characters of URL-safe base64, given once.
@@ -86,6 +87,13 @@ pub enum Command {
     DeleteTopic(Key),
     /// Makes a queue.
     CreateQueue(Queue),
+    /// Makes a topic and the queue that shows it, under one name.
+    CreateStream {
+        /// The topic.
+        topic: Topic,
+        /// The queue, whose source it is.
+        queue: Queue,
+    },
     /// Removes a queue and its bindings.
     DeleteQueue(Key),
     /// Makes an exchange.
@@ -174,6 +182,7 @@ impl Catalog {
             Command::GrowTopic(growth) => self.check_grow_topic(growth),
             Command::DeleteTopic(key) => self.check_topic(key),
             Command::CreateQueue(queue) => self.check_create_queue(queue),
+            Command::CreateStream { topic, queue } => self.check_create_stream(topic, queue),
             Command::DeleteQueue(key) => self.check_queue(key),
             Command::CreateExchange(exchange) => self.check_create_exchange(exchange),
             Command::DeleteExchange(key) => self.check_exchange(key),
@@ -204,6 +213,10 @@ impl Catalog {
             Command::GrowTopic(growth) => self.grow_topic(growth),
             Command::DeleteTopic(key) => self.delete_topic(key),
             Command::CreateQueue(queue) => self.create_queue(queue),
+            Command::CreateStream { topic, queue } => {
+                self.create_topic(topic);
+                self.create_queue(queue);
+            }
             Command::DeleteQueue(key) => self.delete_queue(key),
             Command::CreateExchange(exchange) => self.create_exchange(exchange),
             Command::DeleteExchange(key) => self.delete_exchange(key),
@@ -232,10 +245,11 @@ impl Catalog {
         if self.topics.contains_key(key) {
             return Err(exists("topic", &key.1));
         }
-        if self.queues.contains_key(key) {
-            return Err(exists("queue", &key.1));
-        }
-        Ok(())
+        self.check_no_queue(key)
+    }
+
+    fn check_no_queue(&self, key: &Key) -> Result<(), MetaError> {
+        if self.queues.contains_key(key) { Err(exists("queue", &key.1)) } else { Ok(()) }
     }
 }
 

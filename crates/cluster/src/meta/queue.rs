@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Catalog, Key, MetaError, missing};
+use super::{Catalog, Key, MetaError, Topic, missing};
 
 /// The [`QueueOptions::delivery_limit`] of a queue in which no message dies of being given back.
 pub const NO_DELIVERY_LIMIT: u32 = u32::MAX;
@@ -75,6 +75,8 @@ pub struct QueueOptions {
     pub settle_ms_max: Option<u64>,
     /// A stream forgets messages older than so many milliseconds.
     pub age_ms_max: Option<u64>,
+    /// A stream forgets in pieces of so many bytes.
+    pub segment_bytes_max: Option<u64>,
 }
 
 impl QueueOptions {
@@ -139,6 +141,9 @@ pub enum QueueSource {
     Topic {
         /// The topic's name.
         topic: String,
+        /// The topic was made with the queue, and goes with it.
+        #[serde(default, skip_serializing_if = "super::is_default")]
+        owned: bool,
     },
 }
 
@@ -155,10 +160,29 @@ impl QueueSource {
 
 impl Catalog {
     pub(super) fn check_create_queue(&self, queue: &Queue) -> Result<(), MetaError> {
-        self.check_name_free(&(queue.tenant.clone(), queue.name.clone()))?;
-        if let QueueSource::Topic { topic } = &queue.source {
-            self.check_topic(&(queue.tenant.clone(), topic.clone()))?;
+        let key = (queue.tenant.clone(), queue.name.clone());
+        match &queue.source {
+            // A stream may have the name of the topic that it shows.
+            QueueSource::Topic { topic, .. } if *topic == queue.name && queue.options().kind == QueueKind::Stream => {
+                self.check_topic(&key)?;
+                self.check_no_queue(&key)?;
+            }
+            QueueSource::Topic { topic, .. } => {
+                self.check_name_free(&key)?;
+                self.check_topic(&(queue.tenant.clone(), topic.clone()))?;
+            }
+            QueueSource::Own { .. } => self.check_name_free(&key)?,
         }
+        self.check_queue_ids(queue)
+    }
+
+    /// A stream with a topic of its own, of the same name: both are made at once.
+    pub(super) fn check_create_stream(&self, topic: &Topic, queue: &Queue) -> Result<(), MetaError> {
+        self.check_create_topic(topic)?;
+        self.check_queue_ids(queue)
+    }
+
+    fn check_queue_ids(&self, queue: &Queue) -> Result<(), MetaError> {
         let reused = |id: &u64| *id <= self.last_log;
         if let Some(id) = std::iter::once(queue.id).chain(queue.source.own_logs()).find(reused) {
             return Err(MetaError::LogReused(id));

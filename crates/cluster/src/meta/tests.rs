@@ -174,9 +174,37 @@ fn a_topic_grows_by_logs_that_are_new() {
 #[test]
 fn a_queue_over_a_topic_needs_that_topic() {
     let catalog = catalog(&[topic("t", &[1])]);
-    refused(&catalog, &queue("q", 2, QueueSource::Topic { topic: "u".into() }), "no topic 'u'");
+    refused(&catalog, &queue("q", 2, QueueSource::Topic { topic: "u".into(), owned: false }), "no topic 'u'");
     let mut ok = catalog.clone();
-    ok.apply(&queue("q", 2, QueueSource::Topic { topic: "t".into() })).unwrap();
+    ok.apply(&queue("q", 2, QueueSource::Topic { topic: "t".into(), owned: false })).unwrap();
+}
+
+fn stream(name: &str, id: u64, log: u64) -> Command {
+    let Command::CreateTopic(topic) = topic(name, &[log]) else { unreachable!() };
+    let Command::CreateQueue(mut queue) = queue(name, id, QueueSource::Topic { topic: name.into(), owned: true })
+    else {
+        unreachable!()
+    };
+    queue.options = QueueOptions { kind: QueueKind::Stream, ..QueueOptions::default() }.stored();
+    Command::CreateStream { topic, queue }
+}
+
+#[test]
+fn a_stream_and_its_topic_share_a_name_and_are_made_at_once() {
+    let mut catalog = catalog(&[stream("st", 1, 2)]);
+    assert_eq!((catalog.topics.len(), catalog.queues.len(), catalog.last_log), (1, 1, 2));
+    refused(&catalog, &stream("st", 3, 4), "topic 'st' exists");
+    refused(&catalog, &topic("st", &[3]), "topic 'st' exists");
+    refused(&catalog, &stream("other", 2, 3), "log 2 was given before");
+    catalog.apply(&Command::DeleteQueue(key("st"))).unwrap();
+    let Command::CreateStream { mut queue, .. } = stream("st", 3, 4) else { unreachable!() };
+    catalog.apply(&Command::CreateQueue(queue.clone())).unwrap();
+    queue.id = 5;
+    refused(&catalog, &Command::CreateQueue(queue.clone()), "queue 'st' exists");
+    (queue.options, queue.name) = (None, "plain".into());
+    catalog.apply(&topic("plain", &[4])).unwrap();
+    queue.source = QueueSource::Topic { topic: "plain".into(), owned: false };
+    refused(&catalog, &Command::CreateQueue(queue), "topic 'plain' exists");
 }
 
 #[test]
@@ -255,8 +283,9 @@ fn catalog_and_commands_survive_as_json() {
         topic("gone", &[3]),
         change("t", &[("max.message.bytes", "7")], &["retention.ms"]),
         queue("q", 4, QueueSource::Own { log: 5, more: 0 }),
-        queue("s", 6, QueueSource::Topic { topic: "t".into() }),
+        queue("s", 6, QueueSource::Topic { topic: "t".into(), owned: false }),
         growth("t", &[7, 8]),
+        stream("st", 9, 10),
         exchange("e"),
         exchange("f"),
         Command::Bind(binding("e", "q")),

@@ -4,7 +4,7 @@ use broker::access::{Operation, Resource};
 use broker::queue::{ConsumeSpec, QueueKind};
 use model::{ByteReader, Header, HeaderValue};
 
-use super::bit;
+use super::{bit, stream};
 use crate::api::queue_args::type_of;
 use crate::api::reply::{self, REPLY_TO};
 use crate::channel::consumers::Consumer;
@@ -34,6 +34,10 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let found = call.cx.broker.queue(call.conn.session(), &call.conn.tenant, &queue);
     let kind = found.map_err(|error| Refusal::of(&error, "queue"))?.kind;
     let priority = priority(&arguments, kind, &queue)?;
+    let place = match kind {
+        QueueKind::Stream => Some(stream::place(call, &queue, no_ack, &arguments)?),
+        QueueKind::Plain | QueueKind::Safe => None,
+    };
     let tag = match tag {
         "" => call.conn.unique_name("amq.ctag-", call.cx.now, call.cx.broker),
         _ => tag.to_owned(),
@@ -45,18 +49,24 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     };
     let credit = if prefetch == 0 { CREDIT_FIRST } else { prefetch };
     let spec = ConsumeSpec { auto_settle: no_ack, exclusive, credit, priority };
-    let started = call.cx.broker.consume(call.conn.session(), &call.conn.tenant, &queue, spec, TAG);
+    let (session, tenant) = (call.conn.session(), &call.conn.tenant);
+    let started = match place {
+        Some(place) => call.cx.broker.read_stream((session, tenant, &queue), spec, place, TAG),
+        None => call.cx.broker.consume(session, tenant, &queue, spec, TAG),
+    };
     let id = started.map_err(|error| Refusal::of(&error, "queue"))?;
     call.conn.consumers.insert(id, call.ch.number);
     if !nowait {
         call.reply(|out| put_short(out, &tag));
     }
     presence::label(call, id, (&tag, prefetch, arguments));
-    call.ch.consumers.add(id, Consumer { tag: tag.into(), no_ack, prefetch, owed: 0, window: credit, mean_bytes: 0 });
+    let stream = (kind == QueueKind::Stream).then_some(queue);
+    let consumer = Consumer { tag: tag.into(), no_ack, stream, prefetch, owed: 0, window: credit, mean_bytes: 0 };
+    call.ch.consumers.add(id, consumer);
     Ok(())
 }
 
-/// The consumer's priority. Other arguments belong to streams; what is not known is ignored.
+/// The consumer's priority, which streams do not have. Other arguments belong to streams; what is not known is ignored.
 fn priority(arguments: &[Header], kind: QueueKind, queue: &str) -> Result<i32, Refusal> {
     let mut priority = 0;
     for Header { name, value } in arguments {
@@ -64,13 +74,16 @@ fn priority(arguments: &[Header], kind: QueueKind, queue: &str) -> Result<i32, R
             Err(Refusal::precondition(format!("invalid arg '{name}' for queue '{queue}' in vhost '{VHOST}'{why}")))
         };
         match (name.as_str(), value) {
+            ("x-priority", _) if kind == QueueKind::Stream => {
+                return invalid(format!(" of queue type {}", type_of(kind)));
+            }
             ("x-priority", HeaderValue::Int(number)) => {
                 priority = i32::try_from(*number).unwrap_or(if *number < 0 { i32::MIN } else { i32::MAX });
             }
             ("x-priority", other) => {
                 return invalid(format!(": \"expected integer, got {}\"", table::type_name(other)));
             }
-            ("x-stream-offset" | "x-stream-filter" | "x-stream-match-unfiltered", _) if kind != QueueKind::Stream => {
+            (name, _) if kind != QueueKind::Stream && stream::ARGUMENTS.contains(&name) => {
                 return invalid(format!(" of queue type {}", type_of(kind)));
             }
             _ => {}

@@ -10,8 +10,8 @@ use crate::channel::unacked::Unsettled;
 use crate::conn::Call;
 use crate::format::build_one;
 use crate::unit::{Unit, UnitBuilder};
-use crate::wire::frame::{OVERHEAD, put_body_start, put_end, put_header, put_method};
-use crate::wire::props::with_number;
+use crate::wire::frame::{OVERHEAD, put_body_start, put_end, put_header_with, put_method};
+use crate::wire::props::put_with_numbers;
 use crate::wire::text::put_short;
 
 const DELIVER: (u16, u16) = (60, 60);
@@ -85,15 +85,29 @@ pub fn refill(call: &mut Call<'_, '_>, id: ConsumerId) {
     }
 }
 
-/// A header that a consumer is told beside the message.
-type Told = (&'static str, i64);
+/// The headers that a consumer is told beside the message: numbers, one or two.
+#[derive(Clone, Copy)]
+enum Told {
+    One((&'static str, i64)),
+    Two([(&'static str, i64); 2]),
+}
 
-fn told(delivery: &Delivery) -> Option<Told> {
-    let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
-    match delivery.tell {
-        Tell::Nothing => None,
-        Tell::Attempts => Some(("x-delivery-count", delivery.attempts.into())),
-        Tell::Offset => Some(("x-stream-offset", number(delivery.key.offset.0))),
+impl Told {
+    fn of(delivery: &Delivery) -> Option<Told> {
+        let offset = ("x-stream-offset", i64::try_from(delivery.key.offset.0).unwrap_or(i64::MAX));
+        match delivery.tell {
+            Tell::Nothing => None,
+            Tell::Attempts => Some(Told::One(("x-delivery-count", delivery.attempts.into()))),
+            Tell::Offset => Some(Told::One(offset)),
+            Tell::Place(partition) => Some(Told::Two([offset, ("x-stream-partition", partition.into())])),
+        }
+    }
+
+    fn numbers(&self) -> &[(&'static str, i64)] {
+        match self {
+            Told::One(one) => std::slice::from_ref(one),
+            Told::Two(both) => both,
+        }
     }
 }
 
@@ -126,17 +140,21 @@ impl Writer<'_> {
     /// Writes one message: the method by `method`, then header and body.
     pub fn write(self, delivery: &Delivery, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
         match &delivery.body {
-            Body::Unit(bytes) => self.write_unit(bytes, told(delivery), method),
+            Body::Unit(bytes) => self.write_told(bytes, Told::of(delivery), method),
             Body::Neutral(message) => {
                 let mut builder = UnitBuilder::default();
                 build_one(message, &mut builder);
-                self.write_unit(&Bytes::from(builder.into_bytes()), told(delivery), method);
+                self.write_told(&Bytes::from(builder.into_bytes()), Told::of(delivery), method);
             }
         }
     }
 
     /// Writes one message that is a unit of ours.
-    pub fn write_unit(self, bytes: &Bytes, told: Option<Told>, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
+    pub fn write_unit(self, bytes: &Bytes, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
+        self.write_told(bytes, None, method);
+    }
+
+    fn write_told(self, bytes: &Bytes, told: Option<Told>, method: impl FnOnce(&mut Vec<u8>, &Unit<'_>)) {
         // A unit that cannot be read is damage that storage's checks let pass: an empty message keeps tags in step.
         let unit = match Unit::first(bytes) {
             Ok((unit, _)) => unit,
@@ -147,8 +165,12 @@ impl Writer<'_> {
         };
         let sink = self.held.sink(self.out);
         method(sink, &unit);
-        let made = told.and_then(|(name, value)| with_number(unit.props, name, value).ok());
-        put_header(sink, self.channel, unit.body.len() as u64, made.as_deref().unwrap_or(unit.props));
+        put_header_with(sink, (self.channel, unit.body.len() as u64), |out| {
+            let is_told = told.is_some_and(|told| put_with_numbers(out, unit.props, told.numbers()).is_ok());
+            if !is_told {
+                out.extend_from_slice(unit.props);
+            }
+        });
         if unit.body.len() < SHARE_BYTES_MIN || !self.held.is_empty() {
             put_body(self.held.sink(self.out), self.channel, self.frame, unit.body);
             return;

@@ -7,6 +7,7 @@ use model::ByteReader;
 
 use super::bit;
 use super::deliver::Writer;
+use crate::api::queue::no_stream;
 use crate::channel::unacked::Unsettled;
 use crate::conn::{Call, Done, Getting};
 use crate::errors::Refusal;
@@ -27,6 +28,7 @@ pub fn get(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let channel = call.ch.number;
     let id = call.conn.next_call();
     call.flush();
+    no_stream(call, &queue, "basic.get")?;
     ask(call, Getting { call: id, channel, queue, no_ack })
 }
 

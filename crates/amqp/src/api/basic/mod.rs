@@ -8,6 +8,7 @@ pub mod deliver;
 pub mod get;
 pub mod publish;
 pub mod settle;
+pub mod stream;
 
 use model::ByteReader;
 

@@ -5,6 +5,7 @@ use broker::queue::Settle;
 use model::ByteReader;
 
 use super::{bit, deliver};
+use crate::api::queue::of_stream;
 use crate::api::tx;
 use crate::conn::{Call, Done};
 use crate::errors::{Code, Refusal};
@@ -32,6 +33,9 @@ fn refused(requeue: bool) -> Settle {
 }
 
 fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Done {
+    if how != Settle::Ack {
+        not_of_stream(call, tag, multiple)?;
+    }
     if tx::waits(call, how) {
         return stage(call, tag, multiple, how);
     }
@@ -60,6 +64,18 @@ pub fn count(figures: &ChannelFigures, how: Settle) {
     match how {
         Settle::Ack => figures.acked.add(1),
         Settle::Requeue | Settle::Discard => figures.given_back.add(1),
+    }
+}
+
+/// What is read of a stream stays there: it can be acknowledged, which gives credit, and nothing else.
+fn not_of_stream(call: &Call<'_, '_>, tag: u64, multiple: bool) -> Done {
+    if !call.ch.consumers.any_stream() {
+        return Ok(());
+    }
+    let consumers = call.ch.unacked.of(tag, multiple).filter_map(|entry| call.ch.consumers.get(entry.consumer?));
+    match consumers.filter_map(|consumer| consumer.stream.as_ref()).next() {
+        Some(queue) => Err(of_stream(queue, "basic.nack and basic.reject")),
+        None => Ok(()),
     }
 }
 
