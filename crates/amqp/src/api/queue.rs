@@ -99,7 +99,10 @@ fn may_declare(call: &mut Call<'_, '_>, queue: &str, headers: &[Header]) -> Done
         call.may(Operation::Read, Resource::Queue(queue))?;
         call.may(Operation::Write, Resource::Exchange(exchange))?;
     }
-    match text("x-topic") {
+    // A stream shows the topic of its own name, if there is one.
+    let is_stream = text("x-queue-type").is_some_and(|kind| kind == "stream");
+    let shown = || (is_stream && call.cx.broker.topic(&call.conn.tenant, queue).is_some()).then_some(queue);
+    match text("x-topic").map(String::as_str).or_else(shown) {
         Some(topic) => call.may(Operation::Read, Resource::Topic(topic)),
         None => Ok(()),
     }

@@ -6,9 +6,8 @@ use model::{Header, HeaderValue, Wall};
 
 use crate::api::queue::of_stream;
 use crate::api::queue_args::interval_ms;
-use crate::config::VHOST;
 use crate::conn::Call;
-use crate::errors::Refusal;
+use crate::errors::{Refusal, VHOST};
 use crate::wire::table::type_name;
 
 /// Those that only streams take.
@@ -94,7 +93,7 @@ mod tests {
     fn asked(arguments: &[(&str, HeaderValue)]) -> Result<ReadSpec, String> {
         let header = |(name, value): &(&str, HeaderValue)| Header { name: (*name).to_owned(), value: value.clone() };
         let headers = arguments.iter().map(header).collect::<Vec<_>>();
-        spec("st", &headers, Wall(10_000_000)).map_err(|refusal| refusal.text.into_owned())
+        spec("st", &headers, Wall(10_000_000)).map_err(|refusal| refusal.told("/"))
     }
 
     fn text(text: &str) -> HeaderValue {
