@@ -251,8 +251,9 @@ impl Storage {
         false
     }
 
-    /// How far the window has outgrown its bounds because settling does not keep up: 0 while it has not, 1000 when
-    /// appends are refused. In between, whoever hands in appends should do so the more slowly the greater it is.
+    /// How far the window has outgrown its bounds because settling does not keep up, or how full the current journal
+    /// file is while the next one is not ready: 0 while neither is, 1000 when appends are refused. In between, whoever
+    /// hands in appends should do so the more slowly the greater it is.
     #[must_use]
     pub fn lag_permille(&self) -> u32 {
         let part = |is: usize, max: usize| {
@@ -260,7 +261,7 @@ impl Storage {
             (is.saturating_sub(soft) * 1000 / (hard - soft)).min(1000) as u32
         };
         let files = part(self.writer.files().len(), self.options.journal_files_max);
-        files.max(part(self.index.extents(), self.options.extents_max))
+        files.max(part(self.index.extents(), self.options.extents_max)).max(self.writer.hurry_permille())
     }
 
     /// Whether an append may be taken.

@@ -107,7 +107,7 @@ impl Storage {
             syncs: 0,
             failure: None,
             damage: recovered.damage.clone(),
-            scrub: Scrub::default(),
+            scrub: Scrub::load(&*disk),
             disk,
             options,
             writer,

@@ -25,7 +25,7 @@ impl RealDisk {
     /// # Errors
     /// The operating system's.
     pub fn new(folder: &Path) -> io::Result<RealDisk> {
-        fs::create_dir_all(folder)?;
+        again(|| fs::create_dir_all(folder))?;
         Ok(RealDisk { folder: folder.to_path_buf(), held: Mutex::new(None) })
     }
 
@@ -34,7 +34,7 @@ impl RealDisk {
     }
 
     fn entries(&self, folder: &str, wanted: fn(&FileType) -> bool) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(self.path(folder)) {
+        let entries = match again(|| fs::read_dir(self.path(folder))) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -61,7 +61,7 @@ impl Disk for RealDisk {
         options.read(true).write(true).create(create).truncate(false);
         for _ in 0..8 {
             if create && let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
+                again(|| fs::create_dir_all(parent))?;
             }
             match options.open(&path) {
                 // The folder was empty and somebody has just removed it.
@@ -81,15 +81,15 @@ impl Disk for RealDisk {
     }
 
     fn remove_folder(&self, folder: &str) -> io::Result<()> {
-        fs::remove_dir(self.path(folder))
+        again(|| fs::remove_dir(self.path(folder)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        again(|| fs::rename(self.path(from), self.path(to)))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.path(name)) {
+        match again(|| fs::remove_file(self.path(name))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
@@ -100,15 +100,26 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        let volume = rustix::fs::statvfs(&self.folder)?;
+        let volume = rustix::io::retry_on_intr(|| rustix::fs::statvfs(&self.folder))?;
         Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
     }
 
     fn lock(&self) -> io::Result<()> {
         let file = File::options().create(true).truncate(false).write(true).open(self.path("lock"))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, exclusive))?;
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())
+    }
+}
+
+// Some calls are not tried again by the standard library when a signal interrupts them.
+fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
     }
 }
 
@@ -166,7 +177,7 @@ impl DiskFile for RealFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(again(|| self.file.metadata())?.len())
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

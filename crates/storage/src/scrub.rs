@@ -1,18 +1,24 @@
 //! Scrubbing: packs and segments are read through, slowly, and every extent is checked, so that damage is known before
 //! anybody asks for what it hit. The caller sets the pace: one step at a time, in a job of the work pool. What is found
-//! is noted and said in the log; no read serves it. Where it stands is kept in memory only: a restart begins anew.
+//! is noted and said in the log; no read serves it. Where it stands is written to a file of its own after each step, so
+//! a restart goes on there; should that be lost, it begins anew.
 
 use std::io;
 use std::sync::Arc;
 
-use model::LogId;
 use model::checksum::crc32c;
+use model::{ByteReader, ByteWriter, LogId, ReadError};
 
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::segment::open::open_segment;
 use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::{Damage, Disk};
+
+/// The file that says where it stands.
+const NAME: &str = "scrub";
+const MAGIC: [u8; 8] = *b"4FSCRUB1";
+const PLACE_BYTES: usize = 28;
 
 /// Where it stands.
 #[derive(Default)]
@@ -25,6 +31,38 @@ pub(crate) struct Scrub {
     /// Bytes read, and whole passes, since opening.
     pub(crate) bytes: u64,
     pub(crate) passes: u64,
+}
+
+impl Scrub {
+    /// Goes on where the file says; at the beginning if there is none, or it cannot be read.
+    pub(crate) fn load(disk: &dyn Disk) -> Scrub {
+        let mut bytes = [0; PLACE_BYTES];
+        let read = disk.open(NAME, false).and_then(|file| file.read_at(0, &mut bytes));
+        let place = read.ok().and_then(|_| decode(&bytes).ok().flatten());
+        let (done, at) = place.unwrap_or_default();
+        Scrub { done, at, ..Scrub::default() }
+    }
+}
+
+fn encode(done: u64, at: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(PLACE_BYTES);
+    let mut writer = ByteWriter::new(&mut out);
+    writer.bytes(&MAGIC);
+    writer.u64(done);
+    writer.u64(at);
+    let crc = crc32c(&out);
+    ByteWriter::new(&mut out).u32(crc);
+    out
+}
+
+fn decode(bytes: &[u8]) -> Result<Option<(u64, u64)>, ReadError> {
+    let mut reader = ByteReader::new(bytes);
+    let body = reader.take(PLACE_BYTES - 4)?;
+    let crc = reader.u32()?;
+    let mut reader = ByteReader::new(body);
+    let is_ours = reader.take(MAGIC.len())? == MAGIC && crc == crc32c(body);
+    let place = (reader.u64()?, reader.u64()?);
+    Ok(is_ours.then_some(place))
 }
 
 /// What a step came to.
@@ -52,9 +90,14 @@ impl Storage {
             return false;
         };
         scrub.busy = true;
-        let (disk, at) = (Arc::clone(&self.disk), scrub.at.max(EXTENTS_AT));
+        let (disk, done, at) = (Arc::clone(&self.disk), scrub.done, scrub.at.max(EXTENTS_AT));
         self.jobs.push_back(Job::new(Lane::Work, move || {
             let result = step(&*disk, file, at, bytes);
+            if let Ok(found) = &result {
+                let place = found.next.map_or((file.number, 0), |next| (done, next));
+                // Never synced, and no harm if it fails: at worst some is read twice.
+                let _ = disk.open(NAME, true).and_then(|to| to.write_at(0, &encode(place.0, place.1)));
+            }
             JobDone { what: Outcome::Scrubbed { file, result } }
         }));
         true

@@ -4,20 +4,11 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use common::book::{Book, page, read};
-use common::tiny;
-use model::{Formats, LogId, Offset, Stamp, Wall};
+use common::life::{DAYS, Life};
+use model::{LogId, Offset};
 use proptest::prelude::*;
 use storage::sim_disk::{run_jobs, settle_down};
-use storage::{
-    Append, Batch, Chunk, CompactRequest, Job, LogRange, Read, ReadRequest, SimDisk, Storage, SyncPolicy, Target,
-};
-
-/// How long tombstones stay, in the model's time.
-const DAYS: i64 = 10;
+use storage::{Batch, SyncPolicy};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -59,162 +50,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A message as written, and when.
-type Written = (u8, Option<u32>, i64);
-
-struct Life {
-    disk: SimDisk,
-    storage: Storage,
-    formats: Arc<Formats>,
-    now: i64,
-    next: u32,
-    /// By log and offset: everything ever written.
-    written: [BTreeMap<u64, Written>; 2],
-    /// Ends of the logs that are safe from a kill, and from a power cut.
-    waiting: Vec<Job>,
-}
-
-impl Life {
-    fn new() -> Life {
-        let disk = SimDisk::new();
-        let (storage, _) = Storage::open(Arc::new(disk.clone()), tiny()).unwrap();
-        let mut formats = Formats::default();
-        formats.add(Box::new(Book));
-        let written = [BTreeMap::new(), BTreeMap::new()];
-        Life { disk, storage, formats: Arc::new(formats), now: 100, next: 0, written, waiting: Vec::new() }
-    }
-
-    fn range(&self, log: u64) -> LogRange {
-        self.storage.range(LogId(log)).unwrap_or(LogRange { start: Offset(0), end: Offset(0) })
-    }
-
-    fn put(&mut self, log: u64, entries: &[(u8, bool)], padding: usize) {
-        let end = self.range(log).end;
-        let mut page_entries = Vec::new();
-        for (delta, (key, has_value)) in entries.iter().enumerate() {
-            let value = has_value.then_some(self.next);
-            self.next += 1;
-            page_entries.push((delta as u32, *key, value));
-            self.written[log as usize].insert(end.0 + delta as u64, (*key, value, self.now));
-        }
-        let units = page(&page_entries);
-        let append = |target, units| Append {
-            targets: target,
-            format: &Book,
-            units,
-            last_delta: entries.len() as u32 - 1,
-            count: entries.len() as u32,
-            time_max: Wall(self.now),
-            stamp: Stamp { base: Offset(0), epoch: 0, at: Wall(0) },
-        };
-        let own = [Target { log: LogId(log), first: end }];
-        self.storage.commit(&Batch { appends: &[append(&own, &units)], ..Batch::default() }, SyncPolicy::Sync).unwrap();
-        if padding > 0 {
-            let contents = vec![vec![7u8; 3500]; padding];
-            let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            common::put(&mut self.storage, &[9], &contents, SyncPolicy::None).unwrap();
-            let end = self.range(9).end;
-            self.storage.commit(&Batch { trims: &[(LogId(9), end)], ..Batch::default() }, SyncPolicy::None).unwrap();
-        }
-    }
-
-    fn compact(&mut self, log: u64, keys_bytes_max: usize) {
-        let upto = self.storage.active_segment(LogId(log)).map_or(Offset(0), |active| active.first);
-        self.storage.begin_compaction(CompactRequest {
-            log: LogId(log),
-            upto,
-            formats: Arc::clone(&self.formats),
-            now: Wall(self.now),
-            tombstones_until: Wall(self.now + DAYS),
-            segment_bytes: 400,
-            keys_bytes_max,
-        });
-    }
-
-    fn collect(&mut self) {
-        while let Some(job) = self.storage.next_job() {
-            self.waiting.push(job);
-        }
-    }
-
-    fn run_waiting(&mut self) {
-        self.collect();
-        for job in std::mem::take(&mut self.waiting) {
-            self.storage.complete(job.run()).unwrap();
-        }
-    }
-
-    fn reopen(&mut self, disk: SimDisk) {
-        self.waiting.clear();
-        let (storage, recovered) = Storage::open(Arc::new(disk.clone()), tiny()).unwrap();
-        assert_eq!(recovered.damage, [], "a stop damages nothing");
-        (self.storage, self.disk) = (storage, disk);
-        for log in 0..2 {
-            let end = self.range(log).end;
-            self.written[log as usize].split_off(&end.0);
-        }
-    }
-
-    fn read(&mut self, log: u64) -> BTreeMap<u64, (u8, Option<u32>)> {
-        let LogRange { start, end } = self.range(log);
-        let (mut from, mut all) = (start, BTreeMap::new());
-        while from < end {
-            let request = ReadRequest { log: LogId(log), from, until: end, bytes_max: 500 };
-            let chunks: Vec<Chunk> = match self.storage.read(&request).unwrap() {
-                Read::Ready(chunks) => chunks,
-                Read::Pending(_) => {
-                    run_jobs(&mut self.storage).unwrap();
-                    continue;
-                }
-            };
-            let asked = from;
-            let Some(last) = chunks.last() else { break };
-            from = last.last.plus(1);
-            for chunk in &chunks {
-                for (offset, key, value) in read(&chunk.units, chunk.first) {
-                    assert!(chunk.first.0 <= offset && offset <= chunk.last.0);
-                    // What was settled meanwhile may lie in another extent, which begins before.
-                    if offset >= asked.0 {
-                        assert_eq!(all.insert(offset, (key, value)), None, "offset {offset} twice");
-                    }
-                }
-            }
-        }
-        all
-    }
-
-    fn check(&mut self) {
-        for log in 0..2u64 {
-            let held = self.read(log);
-            let start = self.range(log).start.0;
-            let written = &self.written[log as usize];
-            for (offset, message) in &held {
-                let (key, value, _) = written[offset];
-                assert_eq!((key, value), *message, "what is at an offset never changes");
-            }
-            let mut last: BTreeMap<u8, u64> = BTreeMap::new();
-            last.extend(written.range(start..).map(|(offset, (key, ..))| (*key, *offset)));
-            for (key, offset) in last {
-                let (_, value, at) = written[&offset];
-                if held.contains_key(&offset) {
-                    continue;
-                }
-                assert!(value.is_none(), "the last value of {key}, at {offset} of log {log}, is lost");
-                assert!(self.now > at + DAYS, "a tombstone went before its days were over");
-                let earlier = held.range(..offset).find(|(_, (other, _))| *other == key);
-                assert_eq!(earlier, None, "a key comes back though its tombstone is gone");
-            }
-        }
-    }
-}
-
 fn live(ops: &[Op], misses: u64) {
     let mut life = Life::new();
     life.disk.set_cache_misses(misses);
     for op in ops {
         life.collect();
         match op {
-            Op::Put(log, entries, padding) => life.put(*log, entries, *padding),
+            Op::Put(log, entries, padding) => life.put(*log, entries, *padding).unwrap(),
             Op::Roll(log) => {
                 let rolls = [(LogId(*log), life.range(*log).end)];
                 life.storage.commit(&Batch { rolls: &rolls, ..Batch::default() }, SyncPolicy::None).unwrap();
@@ -232,9 +74,9 @@ fn live(ops: &[Op], misses: u64) {
                 let job = life.waiting.swap_remove(which % life.waiting.len());
                 life.storage.complete(job.run()).unwrap();
             }
-            Op::Jobs => life.run_waiting(),
+            Op::Jobs => life.run_waiting().unwrap(),
             Op::Check => {
-                life.run_waiting();
+                life.run_waiting().unwrap();
                 life.check();
             }
             Op::Kill => {
@@ -250,7 +92,7 @@ fn live(ops: &[Op], misses: u64) {
             Op::Job(_) => {}
         }
     }
-    life.run_waiting();
+    life.run_waiting().unwrap();
     settle_down(&mut life.storage).unwrap();
     finish(&mut life);
 }

@@ -237,6 +237,33 @@ fn scrubbing_finds_what_nobody_has_read_and_goes_on_around_it() {
 }
 
 #[test]
+fn scrubbing_goes_on_where_it_was_after_a_restart() {
+    let mut pair = Pair::new();
+    (0..90).for_each(|n| turn(&mut pair, n, 1500, SyncPolicy::Sync));
+    settle_down(&mut pair.storage).unwrap();
+    let mut bytes = 0;
+    let mut disk = pair.disk.kill();
+    // A restart after each step: a pass reads everything once all the same.
+    for n in 0.. {
+        let (mut storage, _) = Storage::open(Arc::new(disk.clone()), tiny()).unwrap();
+        run_jobs(&mut storage).unwrap();
+        let goes_on = storage.scrub(2000);
+        run_jobs(&mut storage).unwrap();
+        bytes += storage.stats().scrubbed_bytes;
+        if !goes_on {
+            let live = storage.stats().segment_live_bytes;
+            assert!(n > 5 && bytes >= live && bytes < 2 * live, "{n} steps read {bytes} of {live}");
+            break;
+        }
+        disk = disk.kill();
+    }
+    disk.put_bytes("scrub", vec![7; 28]);
+    let (mut storage, _) = Storage::open(Arc::new(disk.kill()), tiny()).unwrap();
+    run_jobs(&mut storage).unwrap();
+    assert!(storage.scrub(2000), "it begins anew");
+}
+
+#[test]
 fn a_newer_version_is_refused_by_name() {
     let mut pair = Pair::new();
     turn(&mut pair, 0, 20, SyncPolicy::Sync);

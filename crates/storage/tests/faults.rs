@@ -19,7 +19,7 @@ fn turn(pair: &mut Pair, n: u64) -> Result<(), StorageError> {
     let mut changes = vec![Change::Put(vec![(log, 0)], vec![content(20), content(1000)], n as i64)];
     changes.extend(small(n).map(|log| Change::Put(vec![(log, 0)], vec![content(2500)], n as i64)));
     if n >= 12 {
-        changes.extend(small(n - 12).map(|log| Change::Trim(log, pair.model.logs[&log].end)));
+        changes.extend(small(n - 12).map(|log| Change::Trim(log, pair.model.logs.get(&log).map_or(0, |log| log.end))));
     }
     pair.commit(&changes, SyncPolicy::Sync)?;
     pair.commit(
@@ -68,7 +68,8 @@ fn live_with_fault(at: u64, fault: Fault) -> Option<Pair> {
     for n in 0..TURNS {
         match turn(&mut pair, n) {
             // After a moment without space, settling waits for some entries: too long, perhaps, for so small a window.
-            Ok(()) | Err(StorageError::Full { .. } | StorageError::Behind { .. }) => {}
+            Ok(()) | Err(StorageError::Behind { .. }) => {}
+            Err(StorageError::Full { .. }) => pair.storage.look_for_space(),
             Err(StorageError::Closed(_)) => {
                 let again = pair.commit(&[Change::Drop(77)], SyncPolicy::None);
                 assert!(matches!(again, Err(StorageError::Closed(_))), "closed is for ever: {again:?}");

@@ -149,3 +149,20 @@ fn many_logs_are_planned_for_and_written_down_in_slices() {
         assert_eq!(common::read_all(&mut storage, log).len(), 40);
     }
 }
+
+#[test]
+fn whoever_fills_a_file_before_the_next_is_ready_is_told_to_be_slow() {
+    let mut pair = Pair::new();
+    let mut lags = Vec::new();
+    // The first file was made at opening, the next one by a job that is late.
+    for _ in 0..19 {
+        common::put(&mut pair.storage, &[1], &[&[7; 3000]], SyncPolicy::None).unwrap();
+        pair.storage.flush().unwrap();
+        lags.push(pair.storage.lag_permille());
+    }
+    assert!(lags.is_sorted() && lags[8] == 0 && lags.last().is_some_and(|lag| (800..1000).contains(lag)), "{lags:?}");
+    while let Some(job) = pair.storage.next_job() {
+        pair.storage.complete(job.run()).unwrap();
+    }
+    assert_eq!(pair.storage.lag_permille(), 0);
+}

@@ -220,6 +220,7 @@ impl Writer {
         self.building = true;
     }
 
+    // Who heeds the lag (see `hurry_permille`) finds the next file ready; whoever does not waits for it here.
     fn next_file(&mut self) -> io::Result<()> {
         let file = match self.reserved.take() {
             Some(file) => file,
@@ -377,6 +378,16 @@ impl Writer {
     pub(crate) fn not_prepared(&mut self) {
         self.preparing = false;
         self.prepare_again_seq = self.seq_next + 16;
+    }
+
+    /// How much of the current file is used while the next one is being made ready, beyond a half: 0 to 999 of 1000.
+    pub(crate) fn hurry_permille(&self) -> u32 {
+        if !self.preparing || self.reserved.is_some() {
+            return 0;
+        }
+        let half = self.file_bytes / 2;
+        let used = self.at + if self.building { self.entry.bytes() as u64 } else { 0 };
+        (used.saturating_sub(half) * 1000 / half.max(1)).min(999) as u32
     }
 
     /// Files of the window up to `number` are settled: lets go of them. Answers numbers of files to remove. One that

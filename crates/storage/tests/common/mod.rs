@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod book;
+pub mod life;
 pub mod oracle;
 
 use std::ops::ControlFlow;
