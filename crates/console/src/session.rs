@@ -20,8 +20,9 @@ pub struct HttpSession {
     counters: Arc<Counters>,
     state: State,
     calls: u64,
-    /// Who logged in last on this connection and until when that is believed.
-    login: Option<(Credentials, Principal, Mono)>,
+    /// Who logged in last on this connection, until when that is believed, and with which state of users and
+    /// permissions it was found.
+    login: Option<(Credentials, Principal, Mono, u64)>,
     deadline: Option<Mono>,
     /// The first bytes of a request are there; the rest is not.
     partial: bool,
@@ -110,9 +111,10 @@ impl HttpSession {
             let reason = "log in with HTTP Basic authentication; a fresh server knows guest:guest, from this machine";
             return self.refuse(&Refusal::new(401, "unauthorized", reason), &request, cx);
         };
-        if let Some((known, principal, until)) = &self.login
+        if let Some((known, principal, until, version)) = &self.login
             && *known == credentials
             && cx.now.mono < *until
+            && *version == cx.broker.access_version()
         {
             let principal = principal.clone();
             return self.serve(&request, Some(&principal), cx);
@@ -134,7 +136,8 @@ impl HttpSession {
         };
         match outcome {
             Ok(principal) => {
-                self.login = Some((credentials, principal.clone(), cx.now.mono.plus(LOGIN_KEPT)));
+                let until = cx.now.mono.plus(LOGIN_KEPT);
+                self.login = Some((credentials, principal.clone(), until, cx.broker.access_version()));
                 self.serve(&request, Some(&principal), cx);
             }
             // RabbitMQ's words and rule: the default user may only come from this machine.
@@ -146,10 +149,8 @@ impl HttpSession {
         let ending = ending(request);
         let answer = match api::find(request) {
             Found::Route(route, parameters) => {
-                let administrator = principal.is_some_and(|who| who.tags.iter().any(|tag| tag == "administrator"));
-                if route.access == Access::Administrator && !administrator {
-                    let reason = "this takes a user with the tag 'administrator'";
-                    return self.refuse(&Refusal::new(403, "forbidden", reason), request, cx);
+                if let Err(refusal) = route.access.check(principal) {
+                    return self.refuse(&refusal, request, cx);
                 }
                 // Whatever a page of another site can send without asking first is not this.
                 if !request.body.is_empty() && !request.is_json {
@@ -161,6 +162,7 @@ impl HttpSession {
                     broker: cx.broker,
                     now: cx.now,
                     session: self.peer.session,
+                    principal,
                     call: CallId(self.calls),
                     counters: &self.counters,
                     parameters,

@@ -53,17 +53,27 @@ fn topics_are_created_listed_described_and_deleted() {
 fn users_log_in_with_what_they_were_given() {
     let folder = Folder::new();
     let server = Server::start(&folder.0);
-    let added = server.cli_with(&["user", "add", "ann", "--password-stdin"], b"a:b\n");
-    assert!(added.status.success(), "{}", text(&added.stderr));
+    let add = |tags: &[&str]| {
+        let added = server.cli_with(&[&["user", "add", "ann", "--password-stdin"], tags].concat(), b"a:b\n");
+        assert!(added.status.success(), "{}", text(&added.stderr));
+    };
+    add(&[]);
     let password = folder.0.join("password");
     std::fs::write(&password, "a:b\n").unwrap();
     let file = password.to_str().unwrap();
     let as_ann = ["--user", "ann", "--password-file", file];
-    assert!(server.cli(&[["topic", "list"].as_slice(), &as_ann].concat()).status.success());
+    let list = [["topic", "list"].as_slice(), &as_ann].concat();
+    let untagged = server.cli(&list);
+    assert!(text(&untagged.stderr).contains("'management'"), "{}", text(&untagged.stderr));
+    add(&["--tags", "management"]);
+    let no_entry = server.cli(&list);
+    assert!(text(&no_entry.stderr).contains("does not get into tenant '/'"), "{}", text(&no_entry.stderr));
+    add(&["--tags", "monitoring"]);
+    assert!(server.cli(&list).status.success());
     let refused = server.cli(&[["topic", "create", "t"].as_slice(), &as_ann].concat());
     assert!(text(&refused.stderr).contains("'administrator'"), "{}", text(&refused.stderr));
     std::fs::write(&password, "wrong").unwrap();
-    assert_eq!(server.cli(&[["topic", "list"].as_slice(), &as_ann].concat()).status.code(), Some(1));
+    assert_eq!(server.cli(&list).status.code(), Some(1));
     assert!(text(&server.cli(&["user", "list"]).stdout).contains("ann"));
     assert!(server.cli(&["user", "delete", "ann"]).status.success());
     assert_eq!(server.cli(&["user", "delete", "ann"]).status.code(), Some(1));

@@ -1,11 +1,14 @@
 //! The admin API: a table of rows. Each noun has a file; a row names method, path, who may and what is done.
 
+mod access;
 mod groups;
 mod overview;
 mod queues;
 mod topics;
 mod users;
 
+use broker::access::{DEFAULT_TENANT, Role};
+use broker::user::Principal;
 use broker::{Broker, CallId, Lsn, SessionId};
 use model::{Name, Now};
 use serde::de::DeserializeOwned;
@@ -22,8 +25,29 @@ pub enum Access {
     Open,
     /// Whoever is logged in.
     User,
-    /// Users with the tag `administrator`.
-    Administrator,
+    /// Users with this role; within a tenant, if they get into it.
+    Role(Role),
+}
+
+const MANAGEMENT: Access = Access::Role(Role::Management);
+const MONITORING: Access = Access::Role(Role::Monitoring);
+const ADMINISTRATOR: Access = Access::Role(Role::Administrator);
+
+impl Access {
+    /// Whether `who` may.
+    ///
+    /// # Errors
+    /// 403 when not.
+    pub fn check(self, who: Option<&Principal>) -> Result<(), Refusal> {
+        match self {
+            Access::Open | Access::User => Ok(()),
+            Access::Role(role) if who.is_some_and(|who| role.is_in(&who.tags)) => Ok(()),
+            Access::Role(role) => {
+                let reason = format!("this takes a user with the tag '{}'", role.tag());
+                Err(Refusal::new(403, "forbidden", reason))
+            }
+        }
+    }
 }
 
 /// A call as handlers see it.
@@ -34,6 +58,8 @@ pub struct Call<'a> {
     pub now: Now,
     /// Who asks.
     pub session: SessionId,
+    /// As which user; `None` without a login.
+    pub principal: Option<&'a Principal>,
     /// Names this call for answers that come later.
     pub call: CallId,
     /// What the driver counts.
@@ -100,26 +126,36 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 20] = [
+static ROUTES: [Route; 30] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
     row("GET", "/api/v1/health", Access::Open, overview::health),
-    row("GET", "/api/v1/overview", Access::User, overview::overview),
-    row("GET", "/api/v1/damage", Access::Administrator, overview::damage),
-    row("GET", "/api/v1/topics", Access::User, topics::list),
-    row("POST", "/api/v1/topics", Access::Administrator, topics::create),
-    row("GET", "/api/v1/topics/{}", Access::User, topics::describe),
-    row("PUT", "/api/v1/topics/{}/config", Access::Administrator, topics::alter),
-    row("DELETE", "/api/v1/topics/{}", Access::Administrator, topics::delete),
-    row("GET", "/api/v1/groups", Access::User, groups::list),
-    row("GET", "/api/v1/groups/{}", Access::User, groups::describe),
-    row("GET", "/api/v1/queues", Access::User, queues::list),
-    row("GET", "/api/v1/queues/{}", Access::User, queues::describe),
-    row("DELETE", "/api/v1/queues/{}", Access::Administrator, queues::delete),
-    row("POST", "/api/v1/queues/{}/purge", Access::Administrator, queues::purge),
-    row("DELETE", "/api/v1/queues/{}/messages", Access::Administrator, queues::purge),
-    row("GET", "/api/v1/users", Access::Administrator, users::list),
-    row("PUT", "/api/v1/users/{}", Access::Administrator, users::put),
-    row("DELETE", "/api/v1/users/{}", Access::Administrator, users::delete),
+    row("GET", "/api/v1/overview", MANAGEMENT, overview::overview),
+    row("GET", "/api/v1/damage", ADMINISTRATOR, overview::damage),
+    row("GET", "/api/v1/topics", MANAGEMENT, topics::list),
+    row("POST", "/api/v1/topics", ADMINISTRATOR, topics::create),
+    row("GET", "/api/v1/topics/{}", MANAGEMENT, topics::describe),
+    row("PUT", "/api/v1/topics/{}/config", ADMINISTRATOR, topics::alter),
+    row("DELETE", "/api/v1/topics/{}", ADMINISTRATOR, topics::delete),
+    row("GET", "/api/v1/groups", MONITORING, groups::list),
+    row("GET", "/api/v1/groups/{}", MONITORING, groups::describe),
+    row("GET", "/api/v1/queues", MANAGEMENT, queues::list),
+    row("GET", "/api/v1/queues/{}", MANAGEMENT, queues::describe),
+    row("DELETE", "/api/v1/queues/{}", ADMINISTRATOR, queues::delete),
+    row("POST", "/api/v1/queues/{}/purge", ADMINISTRATOR, queues::purge),
+    row("DELETE", "/api/v1/queues/{}/messages", ADMINISTRATOR, queues::purge),
+    row("GET", "/api/v1/users", ADMINISTRATOR, users::list),
+    row("PUT", "/api/v1/users/{}", ADMINISTRATOR, users::put),
+    row("DELETE", "/api/v1/users/{}", ADMINISTRATOR, users::delete),
+    row("PUT", "/api/v1/users/{}/tags", ADMINISTRATOR, access::put_tags),
+    row("PUT", "/api/v1/users/{}/limits", ADMINISTRATOR, access::put_limits),
+    row("GET", "/api/v1/tenants", ADMINISTRATOR, access::tenants),
+    row("PUT", "/api/v1/tenants/{}", ADMINISTRATOR, access::put_tenant),
+    row("DELETE", "/api/v1/tenants/{}", ADMINISTRATOR, access::delete_tenant),
+    row("GET", "/api/v1/permissions", ADMINISTRATOR, access::permissions),
+    row("PUT", "/api/v1/tenants/{}/permissions/{}", ADMINISTRATOR, access::put_permission),
+    row("DELETE", "/api/v1/tenants/{}/permissions/{}", ADMINISTRATOR, access::delete_permission),
+    row("PUT", "/api/v1/tenants/{}/topic-permissions/{}", ADMINISTRATOR, access::put_topic_permission),
+    row("DELETE", "/api/v1/tenants/{}/topic-permissions/{}", ADMINISTRATOR, access::delete_topic_permission),
     row("GET", "/api/v1/whoami", Access::User, overview::whoami),
 ];
 
@@ -156,14 +192,30 @@ impl Call<'_> {
         self.parameters.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// The tenant: `?tenant=…`, else the default one.
+    /// The tenant: `?tenant=…`, else the default one. Who administers gets into all of them.
     fn tenant(&self) -> Result<Name, Refusal> {
-        let asked = self.query.split('&').find_map(|pair| pair.strip_prefix("tenant="));
-        let text = match asked {
-            Some(text) => decode(text).ok_or_else(|| Refusal::bad_request("the tenant is not valid"))?,
-            None => "/".to_owned(),
-        };
-        name(&text)
+        let tenant = name(self.asked("tenant")?.as_deref().unwrap_or(DEFAULT_TENANT))?;
+        let Some(who) = self.principal else { return Ok(tenant) };
+        if !self.broker.has_tenant(&tenant) {
+            return Err(Refusal::not_found(format!("no tenant '{tenant}'")));
+        }
+        if Role::Monitoring.is_in(&who.tags) || self.broker.may_enter(&who.user, &tenant) {
+            return Ok(tenant);
+        }
+        Err(Refusal::new(403, "forbidden", format!("user '{}' does not get into tenant '{tenant}'", who.user)))
+    }
+
+    /// What the query says of `what`, decoded.
+    fn asked(&self, what: &str) -> Result<Option<String>, Refusal> {
+        let given = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let Some((_, text)) = given.into_iter().find(|(name, _)| *name == what) else { return Ok(None) };
+        decode(text).map(Some).ok_or_else(|| Refusal::bad_request(format!("the {what} is not valid")))
+    }
+
+    /// Both names in the path.
+    fn names(&self) -> (String, String) {
+        let at = |at: usize| self.parameters.get(at).cloned().unwrap_or_default();
+        (at(0), at(1))
     }
 
     /// The body as JSON.
