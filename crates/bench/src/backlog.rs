@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::judge::amqp::Amqp;
 use crate::judge::kafka::Kafka;
-use crate::load::amqp::{Consuming, Publishing, consume, publish};
+use crate::load::amqp::{Consuming, PER_WRITE, Publishing, consume, publish};
 use crate::load::{fetch, produce};
 use crate::measure::{HEAD, Meter, Row};
 use crate::target::Target;
@@ -67,10 +67,12 @@ fn queue(args: &Args, messages: u64) -> Outcome<()> {
     let meter = Meter::start(args.broker.pid)?;
     publish(&Publishing {
         address: address.clone(),
+        exchange: String::new(),
         queues: vec![name.clone()],
         messages,
         bytes: args.bytes,
         window: 4096,
+        per_write: PER_WRITE,
         confirmed: Arc::default(),
     })?;
     show(args, "fill a queue", messages, &meter)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 
 use crate::judge::amqp::Amqp;
-use crate::load::amqp::{Consuming, Publishing, consume, publish};
+use crate::load::amqp::{Consuming, PER_WRITE, Publishing, consume, publish};
 use crate::measure::{HEAD, Meter, Row};
 use crate::target::Target;
 use crate::{Outcome, parse_target};
@@ -82,10 +82,12 @@ fn case(args: &Args, broker: &Target, what: &str, shape: &Shape) -> Outcome<()> 
     }
     let plan = Publishing {
         address: broker.address.clone(),
+        exchange: String::new(),
         queues: queues.clone(),
         messages: shape.stored,
         bytes: args.bytes,
         window: WINDOW,
+        per_write: PER_WRITE,
         confirmed: Arc::default(),
     };
     if shape.stored > 0 {

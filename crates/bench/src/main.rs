@@ -7,10 +7,12 @@ mod backlog;
 mod growth;
 mod idle;
 mod judge;
+mod latency;
 mod load;
 mod measure;
 mod procfs;
 mod produce;
+mod queueing;
 mod read;
 mod restart;
 mod spread;
@@ -42,6 +44,12 @@ enum Row {
     P3(read::Args),
     /// P4: one 1 KiB record a batch, dealt over ever more partitions, and a consumer of all.
     P4(spread::Args),
+    /// P5: one publisher, one durable queue, one consumer; persistent, confirmed, acknowledged.
+    P5(queueing::Args),
+    /// P6: the same through direct, topic and fanout exchanges.
+    P6(queueing::Args),
+    /// P10: latency of deliveries and confirms at a fixed rate.
+    P10(latency::Args),
     /// P12: from an empty folder to ready and to the first acknowledged record; memory and CPU when idle.
     P12(startup::Args),
     /// P13: many queues and many connections that do nothing.
@@ -70,6 +78,9 @@ fn main() -> ExitCode {
         Row::P2(args) => produce::run(&args, produce::P2),
         Row::P3(args) => read::run(&args),
         Row::P4(args) => spread::run(&args),
+        Row::P5(args) => queueing::straight(&args),
+        Row::P6(args) => queueing::routed(&args),
+        Row::P10(args) => latency::run(&args),
         Row::P12(args) => startup::run(&args),
         Row::P13(args) => idle::run(&args),
         Row::P14(args) => restart::run(&args),

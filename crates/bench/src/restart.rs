@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::judge::amqp::Amqp;
 use crate::judge::kafka::Kafka;
 use crate::judge::server::{Launch, Server};
-use crate::load::amqp::{Consuming, Publishing, consume, publish};
+use crate::load::amqp::{Consuming, PER_WRITE, Publishing, consume, publish};
 use crate::load::produce;
 use crate::{Outcome, procfs, tools};
 
@@ -110,7 +110,8 @@ fn fill(args: &Args, server: &Server) -> Outcome<()> {
 
 fn publishing(server: &Server, queues: Vec<String>, messages: u64) -> Publishing {
     let address = server.amqp.clone();
-    Publishing { address, queues, messages, bytes: 100, window: 4096, confirmed: Arc::default() }
+    let (exchange, confirmed) = (String::new(), Arc::default());
+    Publishing { address, exchange, queues, messages, bytes: 100, window: 4096, per_write: PER_WRITE, confirmed }
 }
 
 fn consuming(server: &Server, messages: u64, prefetch: u16) -> Consuming {

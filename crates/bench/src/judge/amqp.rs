@@ -16,6 +16,9 @@ const TUNE: (u16, u16) = (10, 30);
 const CHANNEL_OPEN_OK: (u16, u16) = (20, 11);
 const DECLARE_OK: (u16, u16) = (50, 11);
 const DELETE_OK: (u16, u16) = (50, 41);
+const EXCHANGE_DECLARE_OK: (u16, u16) = (40, 11);
+const EXCHANGE_DELETE_OK: (u16, u16) = (40, 21);
+const BIND_OK: (u16, u16) = (50, 21);
 const CONFIRM_OK: (u16, u16) = (85, 11);
 const QOS_OK: (u16, u16) = (60, 11);
 const CONSUME_OK: (u16, u16) = (60, 21);
@@ -101,6 +104,27 @@ impl Amqp {
     pub(crate) fn delete(&mut self, queue: &str) -> Outcome<()> {
         self.method(1, (50, 40), &Writer::default().u16(0).text8(queue).u8(0).0)?;
         self.expect(1, DELETE_OK).map(drop)
+    }
+
+    /// Declares a durable exchange.
+    pub(crate) fn declare_exchange(&mut self, name: &str, kind: &str) -> Outcome<()> {
+        const DURABLE: u8 = 2;
+        self.method(1, (40, 10), &Writer::default().u16(0).text8(name).text8(kind).u8(DURABLE).u32(0).0)?;
+        self.expect(1, EXCHANGE_DECLARE_OK).map(drop)
+    }
+
+    /// Removes an exchange.
+    pub(crate) fn delete_exchange(&mut self, name: &str) -> Outcome<()> {
+        self.method(1, (40, 20), &Writer::default().u16(0).text8(name).u8(0).0)?;
+        self.expect(1, EXCHANGE_DELETE_OK).map(drop)
+    }
+
+    /// Binds a queue.
+    pub(crate) fn bind(&mut self, queue: &str, exchange: &str, key: &str) -> Outcome<()> {
+        let mut fields = Writer::default();
+        fields.u16(0).text8(queue).text8(exchange).text8(key).u8(0).u32(0);
+        self.method(1, (50, 20), &fields.0)?;
+        self.expect(1, BIND_OK).map(drop)
     }
 
     /// The socket, once nothing is awaited any more; the handles of this connection are gone.

@@ -22,7 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Publishing {
     /// Where.
     pub(crate) address: String,
-    /// To which queues, in turn.
+    /// Through which exchange; none: the default one.
+    pub(crate) exchange: String,
+    /// With which keys, in turn: without an exchange names of queues.
     pub(crate) queues: Vec<String>,
     /// Messages in all.
     pub(crate) messages: u64,
@@ -30,12 +32,14 @@ pub(crate) struct Publishing {
     pub(crate) bytes: usize,
     /// Unconfirmed messages at once.
     pub(crate) window: u64,
+    /// Messages of one write.
+    pub(crate) per_write: u64,
     /// Confirmed so far, for whoever looks on.
     pub(crate) confirmed: Arc<AtomicU64>,
 }
 
-/// Messages of one write.
-const PER_WRITE: u64 = 64;
+/// Messages of one write, unless it is said otherwise: what a client that gathers its output sends at once.
+pub(crate) const PER_WRITE: u64 = 64;
 
 /// Publishes all of it, persistent and confirmed.
 ///
@@ -62,11 +66,12 @@ pub(crate) fn publish(plan: &Publishing) -> Outcome<()> {
         writer.unpark();
         Ok::<(), String>(())
     });
-    let frames: Vec<Vec<u8>> = plan.queues.iter().map(|queue| message(queue, plan.bytes)).collect();
+    let frames: Vec<Vec<u8>> =
+        plan.queues.iter().map(|key| message(&plan.exchange, key, &vec![b'x'; plan.bytes])).collect();
     let mut block = Vec::new();
     let mut sent = 0;
     while sent < plan.messages {
-        let count = PER_WRITE.min(plan.messages - sent);
+        let count = plan.per_write.min(plan.window).min(plan.messages - sent);
         while sent + count > plan.confirmed.load(Ordering::Acquire) - base + plan.window {
             if reading.is_finished() {
                 return reading.join().map_err(|_| "a reader panicked")?;
@@ -83,15 +88,15 @@ pub(crate) fn publish(plan: &Publishing) -> Outcome<()> {
     reading.join().map_err(|_| "a reader panicked")?
 }
 
-/// The three frames of one persistent message to `queue`.
-fn message(queue: &str, bytes: usize) -> Vec<u8> {
+/// The three frames of one persistent message.
+pub(crate) fn message(exchange: &str, key: &str, body: &[u8]) -> Vec<u8> {
     const DELIVERY_MODE: u16 = 1 << 12;
     let mut method = Writer::default();
-    method.u16(60).u16(40).u16(0).text8("").text8(queue).u8(0);
+    method.u16(60).u16(40).u16(0).text8(exchange).text8(key).u8(0);
     let mut header = Writer::default();
-    header.u16(60).u16(0).u64(bytes as u64).u16(DELIVERY_MODE).u8(2);
+    header.u16(60).u16(0).u64(body.len() as u64).u16(DELIVERY_MODE).u8(2);
     let mut frames = Writer::default();
-    for (kind, payload) in [(1, &method.0[..]), (2, &header.0), (3, &vec![b'x'; bytes])] {
+    for (kind, payload) in [(1, &method.0[..]), (2, &header.0), (3, body)] {
         frames.u8(kind).u16(1).bytes32(payload).u8(END);
     }
     frames.0
@@ -157,7 +162,7 @@ pub(crate) fn consume(plan: &Consuming) -> Outcome<TcpStream> {
 }
 
 /// qos and consume, without waiting for answers.
-fn subscriptions(plan: &Consuming) -> Vec<u8> {
+pub(crate) fn subscriptions(plan: &Consuming) -> Vec<u8> {
     let mut all = Writer::default();
     all.bytes(&method((60, 10), &Writer::default().u32(0).u16(plan.prefetch).u8(0).0));
     let no_ack = 0;
@@ -170,7 +175,7 @@ fn subscriptions(plan: &Consuming) -> Vec<u8> {
     all.0
 }
 
-fn ack(tag: u64) -> Vec<u8> {
+pub(crate) fn ack(tag: u64) -> Vec<u8> {
     const MULTIPLE: u8 = 1;
     method((60, 80), &Writer::default().u64(tag).u8(MULTIPLE).0)
 }
@@ -204,7 +209,7 @@ impl Frames {
     }
 
     /// The next frame's kind and payload; `None` when the socket's patience was over first.
-    fn next(&mut self) -> Outcome<Option<(u8, &[u8])>> {
+    pub(crate) fn next(&mut self) -> Outcome<Option<(u8, &[u8])>> {
         while !self.has_whole() {
             self.buffer.copy_within(self.at..self.end, 0);
             (self.end, self.at) = (self.end - self.at, 0);
@@ -240,7 +245,7 @@ impl Frames {
     }
 
     /// Up to where the next confirm reaches.
-    fn confirmed(&mut self) -> Outcome<u64> {
+    pub(crate) fn confirmed(&mut self) -> Outcome<u64> {
         match self.next_method()? {
             Some(((60, 80), fields)) => Ok(Reader(fields).i64()? as u64),
             Some((method, fields)) => Err(format!("{method:?} instead of a confirm: {}", printed(fields))),

@@ -25,7 +25,8 @@ pub(crate) struct Partition {
     /// Only once an idempotent producer has written.
     pub(crate) producers: Option<Box<Producers>>,
     /// Who is told that it has moved.
-    followers: Vec<Following>,
+    #[allow(clippy::box_collection)] // most have none
+    followers: Option<Box<Vec<Following>>>,
 }
 
 /// All logs.
@@ -49,7 +50,7 @@ impl Partitions {
             log: Log { next, settings },
             watermark: Watermark::new(next),
             producers: None,
-            followers: Vec::new(),
+            followers: None,
         };
         self.by_log.insert(log, partition);
     }
@@ -64,7 +65,9 @@ impl Partitions {
     pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
         if let Some(mut partition) = self.by_log.remove(&log) {
             self.watches.moved(log, Offset(u64::MAX), |session, call| events.push(session, Event::Readable(call)));
-            self.follows.moved(&mut partition.followers);
+            if let Some(followers) = &mut partition.followers {
+                self.follows.moved(followers);
+            }
             self.tell_followers(events);
         }
     }
@@ -112,7 +115,9 @@ impl Partitions {
                     && partition.watermark.advance(progress)
                 {
                     moved.push((log, partition.watermark.visible()));
-                    self.follows.moved(&mut partition.followers);
+                    if let Some(followers) = &mut partition.followers {
+                        self.follows.moved(followers);
+                    }
                 }
             }
         }
@@ -128,7 +133,7 @@ impl Partitions {
     /// See [`crate::Broker::follow`].
     pub(crate) fn follow(&mut self, who: (SessionId, CallId), log: LogId, mark: u32) {
         if let Some(partition) = self.by_log.get_mut(&log) {
-            self.follows.add(who, log, mark, &mut partition.followers);
+            self.follows.add(who, log, mark, partition.followers.get_or_insert_default());
         }
     }
 
@@ -136,14 +141,19 @@ impl Partitions {
     pub(crate) fn unfollow(&mut self, who: (SessionId, CallId), log: Option<LogId>) {
         if let Some(log) = log {
             let mut nobody = Vec::new();
-            let followers = self.by_log.get_mut(&log).map_or(&mut nobody, |partition| &mut partition.followers);
+            let followers = self.by_log.get_mut(&log).and_then(|partition| partition.followers.as_deref_mut());
+            let followers = followers.unwrap_or(&mut nobody);
             self.follows.remove(who, log, followers);
             return;
         }
         let (id, logs) = self.follows.end(who);
         for log in logs {
             if let Some(partition) = self.by_log.get_mut(&log) {
-                partition.followers.retain(|following| !following.is(id));
+                let followers = partition.followers.get_or_insert_default();
+                followers.retain(|following| !following.is(id));
+                if followers.is_empty() {
+                    partition.followers = None;
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ impl Queue {
     /// The log to which a message published to it goes: of its own the one of its priority, or the partition of the
     /// shared topic that `key` picks; without a key, partitions in turn.
     pub(crate) fn place(&mut self, key: Option<&str>, request: &PublishRequest<'_>, core: &Core) -> Place {
-        let partitions = &self.info.partitions;
+        let partitions = self.info.partitions();
         if partitions.is_empty() {
             if self.refuses(&request.marks, core) {
                 return Place::Full;
@@ -42,7 +42,7 @@ impl Queue {
             None => self.rounds % partitions.len(),
         };
         self.rounds = self.rounds.wrapping_add(usize::from(key.is_none()));
-        self.info.partitions.get(at).map_or(Place::Nowhere, |log| Place::Log(*log))
+        self.info.partitions().get(at).map_or(Place::Nowhere, |log| Place::Log(*log))
     }
 
     /// Whether it has no room for one more message. One that a consumer takes at once needs none.
@@ -86,7 +86,7 @@ impl Queues {
         for target in targets {
             for &(_, id) in self.by_log.range((target.log, 0)..=(target.log, u64::MAX)) {
                 let Some(queue) = self.by_id.get_mut(&id) else { continue };
-                if queue.info.topic.is_some() || !queue.counts(marks) {
+                if queue.info.topic().is_some() || !queue.counts(marks) {
                     continue;
                 }
                 let is_stored = queue.is_stored();
@@ -118,7 +118,9 @@ impl Queues {
     pub(crate) fn note(&mut self, targets: &[Target], marks: &Marks) {
         for target in targets {
             for &(_, id) in self.by_log.range((target.log, 0)..=(target.log, u64::MAX)) {
-                let Some(queue) = self.by_id.get_mut(&id).filter(|queue| queue.info.topic.is_none()) else { continue };
+                let Some(queue) = self.by_id.get_mut(&id).filter(|queue| queue.info.topic().is_none()) else {
+                    continue;
+                };
                 let ends = !marks.persistent && queue.is_stored() && queue.kind() != QueueKind::Safe;
                 let Some(track) = queue.track(target.log).filter(|track| track.cursor.sums().is_some()) else {
                     continue;

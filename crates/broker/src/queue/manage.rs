@@ -40,7 +40,7 @@ impl Queues {
     ) {
         let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<BTreeMap<_, _>>();
         self.recover_policies(core);
-        let known = core.catalog.get().queues.values().cloned().collect::<Vec<_>>();
+        let known = core.catalog.get().queues.values().collect::<Vec<_>>();
         for queue in known {
             let mut cursors = Vec::new();
             for bytes in records.remove(&queue.id).unwrap_or_default() {
@@ -97,7 +97,7 @@ impl Queues {
             options: queue.options(),
         };
         let mut queue = Queue::new(queue.id, &spec, None, tracks, core.now);
-        queue.info.owns_topic = owns_topic;
+        queue.info.own_topic(owns_topic);
         if queue.rules.is_some() {
             mark(&mut queue, &mut self.marked); // sets its timers
         }
@@ -193,13 +193,13 @@ impl Queues {
         let tenant = self.names.entry(queue.tenant.clone()).or_default();
         tenant.insert(queue.info.name.clone(), queue.id);
         self.by_log.extend(queue.tracks.iter().map(|track| (track.cursor.log, queue.id)));
-        self.by_id.insert(queue.id, queue);
+        self.by_id.insert(queue.id, Box::new(queue));
     }
 
     /// All queues of a tenant, by name.
     pub(super) fn list(&self, tenant: &str) -> Vec<QueueInfo> {
         let ids = self.names.get(tenant).into_iter().flat_map(HashMap::values);
-        let mut all = ids.filter_map(|id| self.by_id.get(id)).map(Queue::describe).collect::<Vec<_>>();
+        let mut all = ids.filter_map(|id| self.by_id.get(id)).map(|queue| queue.describe()).collect::<Vec<_>>();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
@@ -243,7 +243,7 @@ impl Queues {
         if if_empty && ready > 0 {
             return in_use("not empty");
         }
-        if let Some(topic) = queue.info.topic.as_ref().filter(|_| queue.info.owns_topic) {
+        if let Some(topic) = queue.info.topic().filter(|_| queue.info.owns_topic()) {
             return Ok(Deleted::WithTopic(ready, topic.clone()));
         }
         Ok(Deleted::Done(ready, self.remove(core, id)?))
@@ -252,7 +252,8 @@ impl Queues {
     /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
     pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {
         self.feed_deleted(core, tenant, topic);
-        let shares = |queue: &&Queue| &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic);
+        let shares =
+            |queue: &&Box<Queue>| &*queue.tenant == tenant && queue.info.topic().map(|name| &**name) == Some(topic);
         let mut gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
         gone.sort_unstable(); // the same order on every run
         for id in gone {
@@ -263,11 +264,13 @@ impl Queues {
     /// A topic has got partitions: queues over it run over them too.
     pub(crate) fn topic_grown(&mut self, tenant: &str, topic: &str, logs: &[LogId]) {
         for queue in self.by_id.values_mut() {
-            if &*queue.tenant == tenant && queue.info.topic.as_deref() == Some(topic) {
+            if &*queue.tenant == tenant && queue.info.topic().map(|name| &**name) == Some(topic) {
                 if let Some(readers) = queue.rules.as_deref_mut().and_then(|rules| rules.readers.as_deref_mut()) {
-                    readers.grown(queue.info.partitions.len(), logs);
+                    readers.grown(queue.info.partitions().len(), logs);
                 }
-                queue.info.partitions.extend(logs);
+                if let Some(shares) = &mut queue.info.shares {
+                    shares.partitions.extend(logs);
+                }
                 // Behind the others, since ids ascend.
                 queue.tracks.extend(logs.iter().map(|log| Track::new(Cursor::new(*log, 0))));
                 self.by_log.extend(logs.iter().map(|log| (*log, queue.id)));
@@ -322,7 +325,7 @@ impl Queues {
             drop(core.events.take_where(session, its));
             core.events.push(session, Event::ConsumerCancelled(consumer));
         }
-        for (session, call) in queue.getters.drain(..) {
+        for (session, call) in queue.getters.take() {
             core.events.push(session, Event::GetReady(call)); // asked again, it is told that there is no queue
         }
         for session in sessions {

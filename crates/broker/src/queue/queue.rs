@@ -2,13 +2,14 @@
 //!
 //! It knows nothing of the catalog, of routing or of other queues; `queues.rs` owns it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
 use storage::{ReadId, StorageError};
 
 use super::consumers::Consumers;
 use super::ranges::RangeSet;
+use super::rare::RareList;
 use super::record;
 use super::rules::{Rules, pause};
 use super::stream::Readers;
@@ -27,7 +28,7 @@ const PUMP_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Queue {
     pub(crate) id: u64,
     pub(crate) tenant: Name,
-    pub(crate) info: Box<Facts>,
+    pub(crate) info: Facts,
     /// Its cursors, ascending by log: one, or one for each priority, or one for each partition of the topic it shares.
     pub(super) tracks: Vec<Track>,
     /// The track looked into next.
@@ -36,9 +37,9 @@ pub(crate) struct Queue {
     pub(crate) rules: Option<Box<Rules>>,
     pub(super) consumers: Consumers,
     /// Calls of `get` that wait for the disk.
-    pub(super) getters: Vec<(SessionId, CallId)>,
+    pub(super) getters: RareList<(SessionId, CallId)>,
     /// Sent to consumers that need not settle, with the number of the event; settled once that has left.
-    unconfirmed: VecDeque<(u64, SessionId, DeliveryKey)>,
+    unconfirmed: RareList<(u64, SessionId, DeliveryKey)>,
     /// It stands in the list of queues with something to do.
     pub(super) marked: bool,
     /// Counts messages that came without a key of their own, for partitions in turn.
@@ -52,19 +53,53 @@ pub(crate) struct Facts {
     pub(super) durable: bool,
     pub(super) owner: Option<SessionId>,
     pub(super) auto_delete: bool,
-    pub(super) topic: Option<Name>,
-    /// The logs of that topic's partitions, by index.
+    /// Of one over a topic.
+    pub(super) shares: Option<Box<Shares>>,
+    #[allow(clippy::box_collection)] // most have none
+    arguments: Option<Box<BTreeMap<String, serde_json::Value>>>,
+}
+
+/// The topic that a queue runs over.
+#[derive(Debug)]
+pub(super) struct Shares {
+    topic: Name,
+    /// The logs of its partitions, by index.
     pub(super) partitions: Vec<LogId>,
     /// That topic was made with it and goes with it.
-    pub(super) owns_topic: bool,
-    pub(super) arguments: std::collections::BTreeMap<String, serde_json::Value>,
+    owned: bool,
+}
+
+impl Facts {
+    /// The topic it shares, if any.
+    pub(super) fn topic(&self) -> Option<&Name> {
+        self.shares.as_ref().map(|shares| &shares.topic)
+    }
+
+    /// The logs of that topic's partitions.
+    pub(super) fn partitions(&self) -> &[LogId] {
+        self.shares.as_ref().map_or(&[], |shares| &shares.partitions)
+    }
+
+    /// Whether that topic was made with it and goes with it.
+    pub(super) fn owns_topic(&self) -> bool {
+        self.shares.as_ref().is_some_and(|shares| shares.owned)
+    }
+
+    /// That topic was made with it, or not.
+    pub(super) fn own_topic(&mut self, owned: bool) {
+        if let Some(shares) = &mut self.shares {
+            shares.owned = owned;
+        }
+    }
 }
 
 impl Queue {
     /// A queue with `tracks`, one for each partition of its topic in their order, or those of its own logs.
     pub(super) fn new(id: u64, spec: &QueueSpec, owner: Option<SessionId>, mut tracks: Vec<Track>, now: Now) -> Queue {
         let logs = tracks.iter().map(|track| track.cursor.log);
-        let partitions = if spec.topic.is_some() { logs.collect() } else { Vec::new() };
+        let partitions = logs.collect();
+        let owned = false;
+        let shares = spec.topic.clone().map(|topic| Box::new(Shares { topic, partitions, owned }));
         tracks.sort_by_key(|track| track.cursor.log);
         let is_mixed = tracks.iter().any(|track| track.cursor.sums().is_some());
         let needs_rules = is_mixed || spec.options != Default::default();
@@ -75,22 +110,20 @@ impl Queue {
         Queue {
             id,
             tenant: spec.tenant.clone(),
-            info: Box::new(Facts {
+            info: Facts {
                 name: spec.name.clone(),
                 durable: spec.durable,
                 owner,
                 auto_delete: spec.auto_delete,
-                topic: spec.topic.clone(),
-                partitions,
-                owns_topic: false,
-                arguments: spec.arguments.clone(),
-            }),
+                shares,
+                arguments: (!spec.arguments.is_empty()).then(|| Box::new(spec.arguments.clone())),
+            },
             tracks,
             track_at: 0,
             rules,
             consumers: Consumers::new(spec.options.single_active),
-            getters: Vec::new(),
-            unconfirmed: VecDeque::new(),
+            getters: RareList::default(),
+            unconfirmed: RareList::default(),
             marked: false,
             rounds: 0,
         }
@@ -108,12 +141,12 @@ impl Queue {
 
     /// The first log that is its own.
     pub(crate) fn own_log(&self) -> Option<LogId> {
-        if self.info.topic.is_some() { None } else { self.tracks.first().map(|track| track.cursor.log) }
+        if self.info.topic().is_some() { None } else { self.tracks.first().map(|track| track.cursor.log) }
     }
 
     /// The logs that are its own.
     pub(super) fn own_logs(&self) -> impl Iterator<Item = LogId> + '_ {
-        let is_own = self.info.topic.is_none();
+        let is_own = self.info.topic().is_none();
         self.tracks.iter().filter(move |_| is_own).map(|track| track.cursor.log)
     }
 
@@ -132,8 +165,8 @@ impl Queue {
             durable: self.info.durable,
             exclusive: self.info.owner,
             auto_delete: self.info.auto_delete,
-            topic: self.info.topic.clone(),
-            arguments: self.info.arguments.clone(),
+            topic: self.info.topic().cloned(),
+            arguments: self.info.arguments.as_deref().cloned().unwrap_or_default(),
             kind: self.kind(),
             ruling: self.ruling(),
             ready: self.ready(),
@@ -149,7 +182,7 @@ impl Queue {
 
     /// The track to look into at the `step`-th try: the highest priority first, partitions in turn.
     fn pick(&mut self, step: usize) -> usize {
-        if self.info.topic.is_none() {
+        if self.info.topic().is_none() {
             return self.tracks.len() - 1 - step;
         }
         let at = self.track_at % self.tracks.len();
@@ -199,7 +232,7 @@ impl Queue {
             if let Some(looked) = looked {
                 return Ok(self.take(at, session, looked, core.now.mono));
             }
-            if pending && self.info.topic.is_none() {
+            if pending && self.info.topic().is_none() {
                 break; // a lower priority must not go first
             }
         }
@@ -251,7 +284,7 @@ impl Queue {
         if self.getters.is_empty() || self.tracks.iter().any(|track| track.waits.is_some()) {
             return more;
         }
-        for (session, call) in self.getters.drain(..) {
+        for (session, call) in self.getters.take() {
             core.events.push(session, Event::GetReady(call));
         }
         more
@@ -336,7 +369,7 @@ impl Queue {
                 Ok(Some(delivery)) => {
                     bytes_left = bytes_left.saturating_sub(delivery.body.bytes_about());
                     if auto_settle {
-                        self.unconfirmed.push_back((u64::MAX, session, delivery.key));
+                        self.unconfirmed.push((u64::MAX, session, delivery.key));
                     }
                     self.consumers.served(delivery, &mut core.events);
                 }
@@ -351,7 +384,7 @@ impl Queue {
             core.events.push(session, Event::Deliver(consumer, batch));
         }
         let next = core.events.next_number();
-        for (number, ..) in self.unconfirmed.iter_mut().rev().take_while(|(number, ..)| *number == u64::MAX) {
+        for (number, ..) in self.unconfirmed.latest_mut().take_while(|(number, ..)| *number == u64::MAX) {
             *number = next;
         }
         more
@@ -419,7 +452,7 @@ impl Queue {
             self.settle(session, key, Settle::Ack);
         }
         if self.consumers.count() == 0 && self.unconfirmed.is_empty() {
-            self.unconfirmed = VecDeque::new();
+            drop(self.unconfirmed.take());
         }
     }
 
@@ -463,8 +496,8 @@ impl Queue {
     pub(super) fn session_lost(&mut self, session: SessionId) {
         self.getters.retain(|(getter, _)| *getter != session);
         // Its events were taken out before: whatever of it is left has reached it.
-        let (its, others): (Vec<_>, Vec<_>) = self.unconfirmed.drain(..).partition(|(_, whose, _)| *whose == session);
-        self.unconfirmed = others.into();
+        let (its, others): (Vec<_>, Vec<_>) = self.unconfirmed.take().partition(|(_, whose, _)| *whose == session);
+        others.into_iter().for_each(|other| self.unconfirmed.push(other));
         for (_, _, key) in its {
             self.settle(session, key, Settle::Ack);
         }
@@ -510,7 +543,7 @@ impl Queue {
 
     /// How far its own logs can be trimmed, where that is further than before.
     pub(super) fn trims(&self) -> impl Iterator<Item = (LogId, Offset)> + '_ {
-        let is_own = self.info.topic.is_none();
+        let is_own = self.info.topic().is_none();
         let further = move |track: &&Track| is_own && track.cursor.head() > track.trimmed;
         self.tracks.iter().filter(further).map(|track| (track.cursor.log, Offset(track.cursor.head())))
     }
@@ -612,6 +645,6 @@ mod tests {
     #[test]
     fn an_idle_queue_is_small() {
         // The promise is 1 KiB with its names, its log and its share of the tables.
-        assert!(size_of::<Queue>() + size_of::<Facts>() + size_of::<Track>() <= 576);
+        assert!(size_of::<Queue>() + size_of::<Track>() <= 448, "{} {}", size_of::<Queue>(), size_of::<Track>());
     }
 }

@@ -24,7 +24,8 @@ const WINDOWS_BYTES_MAX: usize = 64 << 20;
 /// All queues, exchanges and bindings of this shard.
 #[derive(Default)]
 pub(crate) struct Queues {
-    pub(crate) by_id: IdMap<u64, Queue>,
+    /// In boxes: the table has room for twice as many.
+    pub(crate) by_id: IdMap<u64, Box<Queue>>,
     /// Tenant → name → id. Looked up by borrowed names.
     pub(super) names: HashMap<Name, HashMap<Name, u64>>,
     /// Which queues run over a log.
@@ -119,7 +120,7 @@ impl Queues {
         for id in self.ahead.reads.take(read) {
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.read_ready(read);
-            for (session, call) in queue.getters.drain(..) {
+            for (session, call) in queue.getters.take() {
                 core.events.push(session, Event::GetReady(call));
             }
             mark(queue, &mut self.marked);

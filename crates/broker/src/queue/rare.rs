@@ -1,7 +1,8 @@
-//! A map that is empty nearly always: while it is, it costs a pointer. Queues are many, and most do nothing unusual.
+//! A map and a list that are empty nearly always: while they are, they cost a pointer. Queues are many, and most do
+//! nothing unusual.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeBounds;
 
 /// A map by offset.
@@ -112,6 +113,60 @@ impl<V> RareMap<V> {
     fn shrink(&mut self) {
         if self.0.as_ref().is_some_and(|map| map.is_empty()) {
             self.0 = None;
+        }
+    }
+}
+
+/// A list that is never used in most places where it stands: until then it costs a pointer.
+#[derive(Clone, Debug)]
+pub(crate) struct RareList<T>(Option<Box<VecDeque<T>>>);
+
+impl<T> Default for RareList<T> {
+    fn default() -> Self {
+        RareList(None)
+    }
+}
+
+impl<T> RareList<T> {
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|list| list.is_empty())
+    }
+
+    /// Appends one.
+    pub(crate) fn push(&mut self, one: T) {
+        self.0.get_or_insert_default().push_back(one);
+    }
+
+    /// The oldest.
+    pub(crate) fn front(&self) -> Option<&T> {
+        self.0.as_ref()?.front()
+    }
+
+    /// Takes the oldest out; its room stays.
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
+        self.0.as_mut()?.pop_front()
+    }
+
+    /// Takes all out, and gives the memory back.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        self.0.take().into_iter().flat_map(|list| list.into_iter())
+    }
+
+    /// All, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flat_map(|list| list.iter())
+    }
+
+    /// All, the latest first, to change.
+    pub(crate) fn latest_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flat_map(|list| list.iter_mut().rev())
+    }
+
+    /// Keeps those of which `keep` says so.
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        if let Some(list) = &mut self.0 {
+            list.retain(keep);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Queue {
         if self.ruling() == ruling {
             return false;
         }
-        let shares = self.info.topic.is_some() && !self.info.owns_topic;
+        let shares = self.info.topic().is_some() && !self.info.owns_topic();
         let rules = self.rules.get_or_insert_default();
         let declared = match rules.ruled.take() {
             Some(ruled) => ruled.declared,

@@ -4,6 +4,7 @@ mod exchange;
 mod permission;
 mod policy;
 mod queue;
+mod queues;
 mod tenant;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
 pub use permission::{Permission, TopicPermission, TopicPermissionKey};
 pub use policy::{AppliesTo, Policy, PolicyKey, PolicyOptions};
 pub use queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, Queue, QueueKind, QueueOptions, QueueSource};
+pub use queues::Queues;
 pub use tenant::{DEFAULT_TENANT, Tenant, TenantLimits};
 pub use topic::{Partition, Topic, TopicChange, TopicConfig, TopicGrowth};
 pub use user::{Credential, User, UserLimits};
@@ -42,8 +44,7 @@ pub struct Catalog {
     #[serde(with = "pairs")]
     pub topics: BTreeMap<Key, Topic>,
     /// Queues by (tenant, name).
-    #[serde(with = "pairs")]
-    pub queues: BTreeMap<Key, Queue>,
+    pub queues: Queues,
     /// Exchanges by (tenant, name); those that always exist are not in it.
     #[serde(with = "pairs")]
     pub exchanges: BTreeMap<Key, Exchange>,

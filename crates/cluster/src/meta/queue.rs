@@ -13,6 +13,7 @@ pub const NO_DELIVERY_LIMIT: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// Whose it is.
+    #[serde(default = "default_tenant", skip_serializing_if = "is_default_tenant")]
     pub tenant: String,
     /// Its name.
     pub name: String,
@@ -21,16 +22,36 @@ pub struct Queue {
     /// Where its messages come from.
     pub source: QueueSource,
     /// Survives a restart.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub durable: bool,
     /// Goes when its last consumer has gone.
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub auto_delete: bool,
     /// Belongs to one connection and goes with it. Never stored: exclusive queues live in memory only.
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub exclusive: bool,
     /// Arguments it was declared with, as (name, typed JSON value): a second declaration must be equal.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, serde_json::Value>,
     /// What they mean, unless it is the usual: most queues have none, and there may be many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<QueueOptions>>,
+}
+
+fn default_tenant() -> String {
+    super::DEFAULT_TENANT.to_owned()
+}
+
+fn is_default_tenant(tenant: &str) -> bool {
+    tenant == super::DEFAULT_TENANT
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl Queue {
@@ -195,7 +216,7 @@ impl Catalog {
 
     pub(super) fn create_queue(&mut self, queue: &Queue) {
         self.last_log = queue.source.own_logs().fold(self.last_log.max(queue.id), u64::max);
-        self.queues.insert((queue.tenant.clone(), queue.name.clone()), queue.clone());
+        self.queues.insert(queue);
     }
 
     pub(super) fn check_queue(&self, key: &Key) -> Result<(), MetaError> {

@@ -69,7 +69,7 @@ impl Catalog {
     pub(super) fn delete_tenant(&mut self, name: &str) {
         self.tenants.remove(name);
         self.topics.retain(|key, _| key.0 != name);
-        self.queues.retain(|key, _| key.0 != name);
+        self.queues.remove_tenant(name);
         self.exchanges.retain(|key, _| key.0 != name);
         self.bindings.retain(|binding| binding.tenant != name);
         self.permissions.retain(|key, _| key.1 != name);

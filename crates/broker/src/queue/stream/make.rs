@@ -60,13 +60,13 @@ impl Queues {
         let partitions = core.topics.get(&spec.tenant, topic).map(|info| info.partitions.clone()).unwrap_or_default();
         let tracks = partitions.iter().map(|&log| shared_track(core, log)).collect();
         let mut queue = Queue::new(id, &seen, None, tracks, core.now);
-        queue.info.owns_topic = !is_there;
+        queue.info.own_topic(!is_there);
         mark(&mut queue, &mut self.marked);
         self.insert(queue);
         core.connections.past.queues_declared += 1;
         core.connections.past.queues_created += 1;
         self.govern_queue(core, id);
-        let info = self.by_id.get(&id).map(Queue::describe);
+        let info = self.by_id.get(&id).map(|queue| queue.describe());
         let info = info.ok_or_else(|| BrokerError::Missing { kind: "queue", name: spec.name.to_string() })?;
         Ok(Declared { info, created: true, lsn })
     }
@@ -74,8 +74,8 @@ impl Queues {
     /// What a stream keeps has changed, or its topic has been set: the log of its own topic goes by both. Policies are
     /// not written into the topic's settings, since they come and go.
     pub(crate) fn apply_retention(&self, core: &mut Core, id: u64) {
-        let Some(queue) = self.by_id.get(&id).filter(|queue| queue.info.owns_topic) else { return };
-        let (Some(rules), Some(topic)) = (queue.rules.as_deref(), queue.info.topic.as_ref()) else { return };
+        let Some(queue) = self.by_id.get(&id).filter(|queue| queue.info.owns_topic()) else { return };
+        let (Some(rules), Some(topic)) = (queue.rules.as_deref(), queue.info.topic()) else { return };
         let key = (queue.tenant.to_string(), topic.to_string());
         let Some(topic) = core.catalog.get().topics.get(&key) else { return };
         let mut config = topic.config.clone();
@@ -83,7 +83,7 @@ impl Queues {
             config.extend(retention_of(&rules.options));
         }
         let settings = Arc::new(LogSettings::of_config(&config));
-        for log in &queue.info.partitions {
+        for log in queue.info.partitions() {
             if let Some(partition) = core.partitions.get_mut(*log) {
                 partition.log.settings = Arc::clone(&settings);
             }

@@ -228,7 +228,7 @@ impl Queue {
     /// # Errors
     /// [`BrokerError::Invalid`] for a partition that is not there, and for an offset in more than one.
     pub(super) fn add_reader(&mut self, id: ConsumerId, spec: ReadSpec) -> Result<(), BrokerError> {
-        let count = self.info.partitions.len();
+        let count = self.info.partitions().len();
         let all = spec.partition.is_none();
         let wanted = |partition: u32| spec.partition.is_none_or(|only| only == partition);
         if let Some(partition) = spec.partition.filter(|partition| *partition as usize >= count) {
@@ -239,7 +239,7 @@ impl Queue {
                 format!("an offset is a place in one partition, and the topic has {count}: say which one to read");
             return Err(BrokerError::Invalid(why));
         }
-        let partitions = (0..).zip(&self.info.partitions).filter(|(partition, _)| wanted(*partition));
+        let partitions = (0..).zip(self.info.partitions()).filter(|(partition, _)| wanted(*partition));
         let lanes = partitions.filter_map(|(partition, log)| {
             let at = self.tracks.binary_search_by_key(log, |track| track.cursor.log).ok()?;
             let cursor = &self.tracks.get(at)?.cursor;
