@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::Mono;
+
+use crate::machine::{Listening, Machine, Surroundings};
+
 /// Counts of all doors.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -9,6 +13,8 @@ pub struct Counters {
     memory_used: AtomicU64,
     memory_budget: AtomicU64,
     let_go: AtomicU64,
+    /// Where the server listens and what it uses.
+    pub surroundings: Surroundings,
 }
 
 #[derive(Debug)]
@@ -98,6 +104,32 @@ impl Counters {
     /// Memory used, its budget, and connections closed for lack of it.
     pub fn read_memory(&self) -> [u64; 3] {
         [&self.memory_used, &self.memory_budget, &self.let_go].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Whether nearly all of the memory for what is on its way is used.
+    pub fn is_memory_short(&self) -> bool {
+        let [used, budget, _] = self.read_memory();
+        budget > 0 && used / 9 > budget / 10
+    }
+
+    /// Where the server listens.
+    pub fn listening(&self) -> &[Listening] {
+        self.surroundings.listening()
+    }
+
+    /// What is used of the machine now.
+    pub fn machine(&self) -> Machine {
+        self.surroundings.machine()
+    }
+
+    /// Where the data are.
+    pub fn data_folder(&self) -> &str {
+        self.surroundings.data_folder()
+    }
+
+    /// How long the process has run, in milliseconds: its clock begins with it.
+    pub fn uptime_ms(&self, now: Mono) -> u64 {
+        now.0 / 1_000_000
     }
 
     /// All counts.

@@ -18,6 +18,8 @@ pub struct Request {
     pub is_foreign: bool,
     /// The body is said to be JSON.
     pub is_json: bool,
+    /// Why a connection is to be closed (`X-Reason`).
+    pub reason: Option<String>,
     /// The body.
     pub body: Vec<u8>,
     /// The client will send another request on this connection.
@@ -86,6 +88,7 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
         authorization: header(head, "authorization").map(<[u8]>::to_vec),
         is_foreign: is_foreign(head),
         is_json: header(head, "content-type").is_some_and(is_json),
+        reason: header(head, "x-reason").map(|text| String::from_utf8_lossy(text).into_owned()),
         body: body.to_vec(),
         keep_alive,
     };
@@ -144,8 +147,8 @@ pub struct Response {
     pub status: u16,
     /// What the body is.
     pub content_type: &'static str,
-    /// The methods that would have been right, for 405.
-    pub allow: Option<String>,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -154,7 +157,12 @@ impl Response {
     /// A JSON response.
     pub fn json(status: u16, body: &serde_json::Value) -> Response {
         let body = if body.is_null() { Vec::new() } else { format!("{body}\n").into_bytes() };
-        Response { status, content_type: "application/json", allow: None, body }
+        Response { status, content_type: "application/json", headers: Vec::new(), body }
+    }
+
+    /// A response of another kind, or of JSON that is text already.
+    pub fn text(status: u16, content_type: &'static str, body: Vec<u8>) -> Response {
+        Response { status, content_type, headers: Vec::new(), body }
     }
 
     /// Writes it; `with_body` is false for HEAD.
@@ -166,8 +174,8 @@ impl Response {
         if self.status == 401 {
             head.push_str("WWW-Authenticate: Basic realm=\"fourfold\"\r\n");
         }
-        if let Some(allow) = &self.allow {
-            head.push_str(&format!("Allow: {allow}\r\n"));
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
         head.push_str(if keep_alive { "\r\n" } else { "Connection: close\r\n\r\n" });
@@ -180,7 +188,10 @@ impl Response {
 
 impl From<&Refusal> for Response {
     fn from(refusal: &Refusal) -> Response {
-        let body = serde_json::json!({ "error": refusal.error, "reason": refusal.reason });
+        let body = match refusal.parts.is_empty() {
+            true => serde_json::json!({ "error": refusal.error, "reason": refusal.reason }),
+            false => serde_json::json!({ "error": refusal.error, "reason": refusal.parts }),
+        };
         Response::json(refusal.status, &body)
     }
 }
@@ -205,6 +216,19 @@ fn reason(status: u16) -> &'static str {
         507 => "Insufficient Storage",
         _ => "Internal Server Error",
     }
+}
+
+/// Percent-encodes all that is not a letter, a digit, or one of `-`, `.`, `_`.
+pub fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
 }
 
 /// Undoes percent-encoding; `None` when it is not valid or not UTF-8.

@@ -9,11 +9,13 @@ mod auth;
 pub mod counters;
 mod http;
 mod limits;
+pub mod machine;
+mod management;
 mod metrics;
 mod refusal;
 mod session;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use broker::{Door, Peer, Session, Tongue};
 use counters::Counters;
@@ -22,13 +24,14 @@ use counters::Counters;
 #[derive(Debug)]
 pub struct Console {
     counters: Arc<Counters>,
+    sampler: Arc<Mutex<management::Sampler>>,
 }
 
 impl Console {
     /// A console that shows these counts.
     #[must_use]
     pub fn new(counters: Arc<Counters>) -> Console {
-        Console { counters }
+        Console { counters, sampler: Arc::default() }
     }
 }
 
@@ -46,6 +49,6 @@ impl Tongue for Console {
     }
 
     fn session(&self, _door: &'static str, peer: Peer) -> Box<dyn Session> {
-        Box::new(session::HttpSession::new(peer, Arc::clone(&self.counters)))
+        Box::new(session::HttpSession::new(peer, Arc::clone(&self.counters), Arc::clone(&self.sampler)))
     }
 }

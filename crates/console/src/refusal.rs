@@ -12,17 +12,25 @@ pub struct Refusal {
     pub error: &'static str,
     /// A sentence for people.
     pub reason: String,
+    /// What is said in its place where the reason is a list of values.
+    pub parts: Vec<serde_json::Value>,
 }
 
 impl Refusal {
     /// A refusal.
     pub fn new(status: u16, error: &'static str, reason: impl Into<String>) -> Refusal {
-        Refusal { status, error, reason: reason.into() }
+        Refusal { status, error, reason: reason.into(), parts: Vec::new() }
     }
 
     /// The request is not what the path takes.
     pub fn bad_request(reason: impl Into<String>) -> Refusal {
         Refusal::new(400, "bad_request", reason)
+    }
+
+    /// The request holds a value that is not what it should be: the word for that, and the value.
+    pub fn listed(word: &str, value: serde_json::Value) -> Refusal {
+        let reason = format!("{word}: {value}");
+        Refusal { parts: vec![word.into(), value], ..Refusal::bad_request(reason) }
     }
 
     /// There is no such thing.

@@ -1,7 +1,7 @@
 //! One HTTP connection: reads a request, lets its user log in, answers, reads the next. One request at a time, so that
 //! answers leave in order however many requests arrive together.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use broker::user::{LoginError, Principal};
 use broker::{BrokerError, CallId, Cx, Event, Input, Lsn, Peer, Session};
@@ -12,12 +12,16 @@ use crate::auth::{self, Credentials};
 use crate::counters::Counters;
 use crate::http::{Parsed, Request, Response, parse};
 use crate::limits::{IDLE_TIME_MAX, LOGIN_KEPT, REQUEST_TIME_MAX};
+use crate::management::{self, Asker, Getting, Listing, Sampler};
 use crate::refusal::Refusal;
 
 /// An HTTP session.
 pub struct HttpSession {
     peer: Peer,
     counters: Arc<Counters>,
+    sampler: Arc<Mutex<Sampler>>,
+    /// Whether something of the core is the session's, to be given back.
+    has_used: bool,
     state: State,
     calls: u64,
     /// Who logged in last on this connection, until when that is believed, and with which state of users and
@@ -42,6 +46,10 @@ enum State {
     Storing(CallId, Response, Ending),
     /// Waits until what was changed is on disk.
     Held(Lsn, Response, Ending),
+    /// Makes a long list, a part each turn.
+    Listing(Box<Listing>, Ending),
+    /// Waits for messages that lie on disk.
+    Getting(CallId, Box<Getting>, Ending),
 }
 
 /// How a response ends.
@@ -53,10 +61,12 @@ struct Ending {
 
 impl HttpSession {
     /// A session for a client just accepted.
-    pub fn new(peer: Peer, counters: Arc<Counters>) -> HttpSession {
+    pub fn new(peer: Peer, counters: Arc<Counters>, sampler: Arc<Mutex<Sampler>>) -> HttpSession {
         HttpSession {
             peer,
             counters,
+            sampler,
+            has_used: false,
             state: State::Reading,
             calls: 0,
             login: None,
@@ -104,7 +114,7 @@ impl HttpSession {
             let reason = "the request comes from a page of another site: send it to this server from its own address";
             return self.refuse(&Refusal::new(403, "forbidden", reason), &request, cx);
         }
-        if api::find(&request).access() == Access::Open {
+        if !management::serves(&request.path) && api::find(&request).access() == Access::Open {
             return self.serve(&request, None, cx);
         }
         let Some(credentials) = request.authorization.as_deref().and_then(auth::parse) else {
@@ -147,6 +157,9 @@ impl HttpSession {
 
     fn serve(&mut self, request: &Request, principal: Option<&Principal>, cx: &mut Cx<'_>) {
         let ending = ending(request);
+        if management::serves(&request.path) {
+            return self.manage(request, principal, cx);
+        }
         let answer = match api::find(request) {
             Found::Route(route, parameters) => {
                 if let Err(refusal) = route.access.check(principal) {
@@ -174,15 +187,95 @@ impl HttpSession {
             Found::OtherMethods(allow) => {
                 let reason = format!("{} {} is not served; {allow} is", request.method, request.path);
                 let mut response = Response::from(&Refusal::new(405, "method_not_allowed", reason));
-                response.allow = Some(allow);
+                response.headers.push(("Allow", allow));
                 return self.send(&response, ending, cx);
             }
             Found::Nothing => Err(Refusal::not_found(format!("nothing is served at {}", request.path))),
         };
-        match answer {
-            Ok(Answer { response, until: Until::Synced(lsn) }) => self.hold(lsn, response, ending, cx),
-            Ok(Answer { response, until: Until::Stored(call) }) => self.state = State::Storing(call, response, ending),
-            Err(refusal) => self.refuse(&refusal, request, cx),
+        self.answered(answer, ending, cx);
+    }
+
+    /// A call of the management API.
+    fn manage(&mut self, request: &Request, principal: Option<&Principal>, cx: &mut Cx<'_>) {
+        let ending = ending(request);
+        let (route, parameters) = match management::find(request) {
+            management::Found::Route(route, parameters) => (route, parameters),
+            management::Found::OtherMethods(allow) => {
+                let mut response = Response::json(405, &serde_json::Value::Null);
+                response.headers.push(("Allow", allow));
+                return self.send(&response, ending, cx);
+            }
+            management::Found::Nothing => return self.refuse(&management::missing(), request, cx),
+        };
+        let Some(principal) = principal else { return };
+        if let Err(refusal) = route.level.check(principal) {
+            return self.refuse(&refusal, request, cx);
+        }
+        if !request.body.is_empty() && !request.is_json {
+            let reason = "a body must be sent with Content-Type: application/json";
+            return self.refuse(&Refusal::new(415, "unsupported_media_type", reason), request, cx);
+        }
+        self.calls += 1;
+        self.has_used |= !matches!(request.method.as_str(), "GET" | "HEAD");
+        let asker = Asker { principal: principal.clone(), reason: request.reason.clone() };
+        let mut call = management::Call {
+            broker: cx.broker,
+            now: cx.now,
+            session: self.peer.session,
+            call: CallId(self.calls),
+            counters: &self.counters,
+            sampler: &self.sampler,
+            asker: &asker,
+            parameters,
+            query: management::Query::read(&request.query),
+            body: &request.body,
+        };
+        let answer = (route.handle)(&mut call);
+        self.answered(answer, ending, cx);
+    }
+
+    fn answered(&mut self, answer: api::Handled, ending: Ending, cx: &mut Cx<'_>) {
+        let Answer { response, until } = match answer {
+            Ok(answer) => answer,
+            Err(refusal) => return self.send(&Response::from(&refusal), ending, cx),
+        };
+        match until {
+            Until::Synced(lsn) => self.hold(lsn, response, ending, cx),
+            Until::Stored(call) => self.state = State::Storing(call, response, ending),
+            Until::Listed(listing) => self.state = State::Listing(listing, ending),
+            Until::Got(call, getting) => self.state = State::Getting(call, getting, ending),
+        }
+    }
+
+    /// The next part of a long list.
+    fn list_on(&mut self, cx: &mut Cx<'_>) {
+        let (mut listing, ending) = match std::mem::replace(&mut self.state, State::Reading) {
+            State::Listing(listing, ending) => (listing, ending),
+            other => {
+                self.state = other;
+                return;
+            }
+        };
+        match listing.step(cx.broker, cx.now) {
+            Ok(None) => self.state = State::Listing(listing, ending),
+            Ok(Some(response)) => self.send(&response, ending, cx),
+            Err(refusal) => self.send(&Response::from(&refusal), ending, cx),
+        }
+    }
+
+    /// Messages that had to be waited for can be got.
+    fn get_on(&mut self, ready: CallId, cx: &mut Cx<'_>) {
+        let (call, mut getting, ending) = match std::mem::replace(&mut self.state, State::Reading) {
+            State::Getting(call, getting, ending) if call == ready => (call, getting, ending),
+            other => {
+                self.state = other;
+                return;
+            }
+        };
+        match getting.step(cx.broker, (self.peer.session, call)) {
+            Ok(None) => self.state = State::Getting(call, getting, ending),
+            Ok(Some(response)) => self.send(&response, ending, cx),
+            Err(refusal) => self.send(&Response::from(&refusal), ending, cx),
         }
     }
 
@@ -265,7 +358,11 @@ impl Session for HttpSession {
             Input::Event(Event::Login(call, outcome)) => self.logged_in(call, outcome, cx),
             Input::Event(Event::UserStored(call, outcome)) => self.stored(call, outcome, cx),
             Input::Progress => self.progress(cx),
+            Input::Event(Event::GetReady(call)) => self.get_on(call, cx),
+            Input::Tick if matches!(self.state, State::Listing(..)) => self.list_on(cx),
             Input::Tick => self.tick(cx),
+            // What was got and not settled goes back.
+            Input::Closed if self.has_used => cx.broker.session_closed(self.peer.session, cx.now),
             Input::Stopping if matches!(self.state, State::Reading) => self.close(cx),
             Input::Stopping => self.stopping = true,
             Input::Event(_) | Input::Room | Input::Closed => {}
@@ -274,7 +371,8 @@ impl Session for HttpSession {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.deadline
+        // A list goes on in the next turn, whatever else happens.
+        if matches!(self.state, State::Listing(..)) { Some(Mono::default()) } else { self.deadline }
     }
 
     fn wants_input(&self) -> bool {

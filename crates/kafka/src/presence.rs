@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use broker::Cx;
-use broker::connection::{ConnectionFigures, ConnectionInfo};
+use broker::connection::{ConnectionFigures, ConnectionInfo, Encryption};
 use model::{Header, HeaderValue, Name};
 
 use crate::api::Asker;
@@ -33,7 +33,7 @@ impl Presence {
             tenant: asker.settings.tenant.clone(),
             peer: asker.peer.remote,
             own: asker.peer.local,
-            encryption: None,
+            encryption: asker.peer.tls.as_deref().map(Encryption::from),
             mechanism: String::new(),
             properties: said.map(property).collect(),
             timeout_seconds: u32::try_from(asker.settings.idle_max.as_secs()).unwrap_or(u32::MAX),

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod driver;
+mod look;
 pub mod machine;
 pub mod serve;
 pub mod tls;

@@ -11,11 +11,17 @@ const BUDGET_PART: u64 = 4;
 /// The budget where none is set.
 #[must_use]
 pub fn default_budget() -> u64 {
+    memory_limit() / BUDGET_PART
+}
+
+/// How much memory this process may use.
+#[must_use]
+pub fn memory_limit() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().flat_map(limit_files).filter_map(|file| fs::read_to_string(file).ok());
     let limit = limits.filter_map(|text| text.trim().parse::<u64>().ok()).min();
-    machine.into_iter().chain(limit).min().unwrap_or(ASSUMED_BYTES) / BUDGET_PART
+    machine.into_iter().chain(limit).min().unwrap_or(ASSUMED_BYTES)
 }
 
 fn total(meminfo: &str) -> Option<u64> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use broker::{Broker, BrokerError, Tongue};
 use console::counters::Counters;
+use console::machine::Listening;
 use model::Formats;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,6 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::driver::listeners::{self, BindError, DoorPlan, Listen, Listener};
 use crate::driver::{Driver, Parts, Stop};
+use crate::look::look;
 use crate::tls::{Keeper, TlsError};
 use crate::{machine, tongues};
 
@@ -96,6 +98,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let parts =
         Parts { broker, tongues, plans, listeners, clock: Box::new(clock), counters, memory_budget, tls: tls.clone() };
     let names: Vec<&'static str> = parts.plans.iter().map(|plan| plan.name).collect();
+    tell_surroundings(settings, &parts.counters, &names, &addresses);
     let mut driver = Driver::new(parts).map_err(system("starting the driver"))?;
     heed_signals(driver.stopper(), tls).map_err(system("watching for signals"))?;
     if let Some(file) = &settings.ready_file {
@@ -104,6 +107,20 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     driver.run().map_err(system("waiting for sockets"))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Tells the console where the server listens and how to look at the machine.
+fn tell_surroundings(
+    settings: &Settings,
+    counters: &Counters,
+    names: &[&'static str],
+    addresses: &[(usize, SocketAddr)],
+) {
+    let place = |(at, address): &(usize, SocketAddr)| names.get(*at).map(|door| Listening { door, address: *address });
+    let listening = addresses.iter().filter_map(place).collect();
+    let folder = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
+    let (data, reserve) = (folder.display().to_string(), settings.storage.reserve_bytes);
+    counters.surroundings.tell(listening, data, Box::new(move || look(&folder, reserve)));
 }
 
 fn log_to_stderr(filter: &str) {

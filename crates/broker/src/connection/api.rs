@@ -68,6 +68,12 @@ impl Broker {
         labels.filter_map(|(id, label)| self.queues.consumer(id, label))
     }
 
+    /// How many consumers there are.
+    #[must_use]
+    pub fn consumers_count(&self) -> usize {
+        self.core.connections.consumers_count()
+    }
+
     /// The consumers of one queue.
     #[must_use]
     pub fn consumers_of(&self, tenant: &str, queue: &str) -> Vec<ConsumerInfo> {

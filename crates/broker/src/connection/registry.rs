@@ -101,12 +101,28 @@ impl Connections {
 
     /// A session has started a consumer.
     pub(super) fn label(&mut self, consumer: ConsumerId, label: ConsumerLabel) {
+        if let Some(figures) = self.figures_of(&label) {
+            figures.consumers.add(1);
+        }
         self.labels.insert(consumer, label);
     }
 
     /// A consumer has gone.
     pub(crate) fn consumer_closed(&mut self, consumer: ConsumerId) {
-        self.labels.remove(&consumer);
+        if let Some(label) = self.labels.remove(&consumer)
+            && let Some(figures) = self.figures_of(&label)
+        {
+            figures.consumers.take(1);
+        }
+    }
+
+    fn figures_of(&self, label: &ConsumerLabel) -> Option<&ChannelFigures> {
+        Some(self.by_session.get(&label.session)?.channels.get(&label.channel)?)
+    }
+
+    /// How many consumers there are.
+    pub(super) fn consumers_count(&self) -> usize {
+        self.labels.len()
     }
 
     /// What a session said of a consumer.

@@ -19,6 +19,11 @@ impl Count {
         self.set(self.get().wrapping_add(more));
     }
 
+    /// Takes `less` away.
+    pub fn take(&self, less: u64) {
+        self.set(self.get().saturating_sub(less));
+    }
+
     /// Takes the place of what it was.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -156,6 +161,8 @@ pub struct ChannelFigures {
     pub prefetch: Count,
     /// Deliveries that all consumers together may hold; 0 is any number.
     pub shared_prefetch: Count,
+    /// Its consumers.
+    pub consumers: Count,
     /// What the channel does: see [`ChannelMode`].
     mode: Count,
 }

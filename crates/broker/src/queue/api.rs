@@ -1,6 +1,6 @@
 //! What tongues ask of queues. Exchanges and publishing are in `routing/api.rs`.
 
-use model::Now;
+use model::{Name, Now};
 
 use super::manage::Deleted;
 use super::*;
@@ -37,6 +37,24 @@ impl Broker {
     #[must_use]
     pub fn has_queue(&self, tenant: &str, name: &str) -> bool {
         self.queues.has(tenant, name)
+    }
+
+    /// A queue as operators see it, whoever it is exclusive to.
+    #[must_use]
+    pub fn queue_facts(&self, tenant: &str, name: &str) -> Option<QueueFacts> {
+        self.queues.facts(tenant, name)
+    }
+
+    /// The names of a tenant's queues, in order.
+    #[must_use]
+    pub fn queue_names(&self, tenant: &str) -> Vec<Name> {
+        self.queues.names(tenant)
+    }
+
+    /// How many queues a tenant has, the messages ready in them, and those in flight.
+    #[must_use]
+    pub fn queue_sums(&self, tenant: &str) -> (usize, u64, u64) {
+        self.queues.sums(tenant)
     }
 
     /// All queues of a tenant, by name.

@@ -175,6 +175,12 @@ impl Consumers {
         Some(ConsumerFacts { auto_settle: consumer.auto_settle, exclusive: self.exclusive, active })
     }
 
+    /// The one that is alone, and the one that is served where only one is.
+    pub(super) fn special(&self) -> (Option<ConsumerId>, Option<ConsumerId>) {
+        let alone = self.list.first().filter(|_| self.exclusive).map(|consumer| consumer.id);
+        (alone, self.active.filter(|_| self.single))
+    }
+
     /// All of them, those that are served first in front.
     pub(super) fn ids(&self) -> Vec<ConsumerId> {
         self.list.iter().map(|consumer| consumer.id).collect()

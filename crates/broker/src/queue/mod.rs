@@ -19,11 +19,14 @@ pub(crate) mod ruled;
 mod rules;
 mod stream;
 mod sums;
+mod tally;
 mod track;
 mod types;
 pub(crate) mod window;
 
 pub(crate) use admit::Place;
+pub use listing::QueueFacts;
 pub(crate) use queues::{Queues, mark};
 pub use stream::{ReadFilter, ReadFrom, ReadSpec};
+pub use tally::Tally;
 pub use types::*;

@@ -14,6 +14,7 @@ use super::record;
 use super::rules::{Rules, pause};
 use super::stream::Readers;
 use super::sums::Weight;
+use super::tally::Tallied;
 use super::track::{Head, Looked, Track};
 use super::window::Ahead;
 use super::{Body, Delivery, DeliveryKey, QueueInfo, QueueKind, QueueSpec, Settle, Tell};
@@ -42,6 +43,8 @@ pub(crate) struct Queue {
     unconfirmed: RareList<(u64, SessionId, DeliveryKey)>,
     /// It stands in the list of queues with something to do.
     pub(super) marked: bool,
+    /// What has passed through it.
+    pub(crate) tally: Tallied,
     /// Counts messages that came without a key of their own, for partitions in turn.
     pub(super) rounds: usize,
 }
@@ -125,6 +128,7 @@ impl Queue {
             getters: RareList::default(),
             unconfirmed: RareList::default(),
             marked: false,
+            tally: Tallied::default(),
             rounds: 0,
         }
     }
@@ -159,6 +163,10 @@ impl Queue {
         self.tracks.iter().map(|track| track.cursor.ready()).sum()
     }
 
+    pub(super) fn unsettled(&self) -> u64 {
+        self.tracks.iter().map(|track| track.cursor.unsettled()).sum()
+    }
+
     pub(super) fn describe(&self) -> QueueInfo {
         QueueInfo {
             name: self.info.name.clone(),
@@ -170,7 +178,7 @@ impl Queue {
             kind: self.kind(),
             ruling: self.ruling(),
             ready: self.ready(),
-            unsettled: self.tracks.iter().map(|track| track.cursor.unsettled()).sum(),
+            unsettled: self.unsettled(),
             consumers: u32::try_from(self.consumers.count()).unwrap_or(u32::MAX),
         }
     }
@@ -251,6 +259,7 @@ impl Queue {
         let offset = Offset(taken.offset);
         let key = DeliveryKey { queue: self.id, log: track.cursor.log, offset };
         let (redelivered, attempts) = (taken.attempts > 0, taken.attempts);
+        self.tally.get().redelivered += u64::from(redelivered);
         Some(Delivery { key, redelivered, attempts, tell, format: looked.format, body: looked.body })
     }
 
@@ -371,6 +380,8 @@ impl Queue {
                     if auto_settle {
                         self.unconfirmed.push((u64::MAX, session, delivery.key));
                     }
+                    let tally = self.tally.get();
+                    *if auto_settle { &mut tally.delivered_settled } else { &mut tally.delivered } += 1;
                     self.consumers.served(delivery, &mut core.events);
                 }
                 Ok(None) | Err(Wait::Pending) => break false,
@@ -402,8 +413,14 @@ impl Queue {
             return Err(Wait::Pending);
         }
         let delivery = self.next(session, wanted, ahead, core)?;
-        if auto_settle && let Some(delivery) = &delivery {
-            self.settle(session, delivery.key, Settle::Ack);
+        let tally = self.tally.get();
+        match &delivery {
+            None => tally.got_nothing += 1,
+            Some(delivery) if auto_settle => {
+                tally.got_settled += 1;
+                self.settle_silently(session, delivery.key);
+            }
+            Some(_) => tally.got += 1,
         }
         Ok(delivery)
     }
@@ -412,10 +429,19 @@ impl Queue {
     pub(super) fn settle(&mut self, session: SessionId, key: DeliveryKey, how: Settle) -> bool {
         let offset = key.offset.0;
         match how {
-            Settle::Ack => self.track(key.log).is_some_and(|track| track.cursor.settle(session, offset)),
+            Settle::Ack => {
+                let done = self.settle_silently(session, key);
+                self.tally.get().acked += u64::from(done);
+                done
+            }
             Settle::Requeue => self.give_back(session, key.log, offset),
             Settle::Discard => self.discard(session, key.log, offset, Reason::Rejected),
         }
+    }
+
+    /// A message that needed no acknowledgement is done with.
+    fn settle_silently(&mut self, session: SessionId, key: DeliveryKey) -> bool {
+        self.track(key.log).is_some_and(|track| track.cursor.settle(session, key.offset.0))
     }
 
     /// A message that `session` holds is ready again, unless that was once too often.
@@ -449,7 +475,7 @@ impl Queue {
             && number <= left
         {
             self.unconfirmed.pop_front();
-            self.settle(session, key, Settle::Ack);
+            self.settle_silently(session, key);
         }
         if self.consumers.count() == 0 && self.unconfirmed.is_empty() {
             drop(self.unconfirmed.take());
@@ -499,7 +525,7 @@ impl Queue {
         let (its, others): (Vec<_>, Vec<_>) = self.unconfirmed.take().partition(|(_, whose, _)| *whose == session);
         others.into_iter().for_each(|other| self.unconfirmed.push(other));
         for (_, _, key) in its {
-            self.settle(session, key, Settle::Ack);
+            self.settle_silently(session, key);
         }
         let held = |track: &Track| (track.cursor.log, track.cursor.held_by(session));
         for (log, offsets) in self.tracks.iter().map(held).collect::<Vec<_>>() {

@@ -111,6 +111,7 @@ impl Queues {
             let Some(first) = core.partitions.next_offset(log) else { continue };
             let owns = queue.own_log().is_some();
             routed.queues += 1;
+            queue.tally.get().published += 1;
             routed.durable |= queue.is_stored() || !owns;
             routed.counted |= queue.rules.is_some();
             // Two queues that share a topic have the message once in its log, and both see it.

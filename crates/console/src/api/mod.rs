@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::counters::Counters;
 use crate::http::{Request, Response, decode};
+use crate::management::{Getting, Listing};
 use crate::refusal::Refusal;
 
 /// Who may.
@@ -82,15 +83,20 @@ pub struct Answer {
 }
 
 /// What an answer waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Until {
     /// The journal is synced up to here.
     Synced(Lsn),
     /// The core says that it has stored the user; this names the call.
     Stored(CallId),
+    /// A long list is made, over several turns.
+    Listed(Box<Listing>),
+    /// Messages are got from a queue; this names the call.
+    Got(CallId, Box<Getting>),
 }
 
-type Handled = Result<Answer, Refusal>;
+/// What handlers answer.
+pub type Handled = Result<Answer, Refusal>;
 
 /// One row of the table.
 pub struct Route {
@@ -126,8 +132,10 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 30] = [
+static ROUTES: [Route; 32] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
+    row("GET", "/metrics/per-object", Access::Open, overview::metrics_per_object),
+    row("GET", "/metrics/detailed", Access::Open, overview::metrics_detailed),
     row("GET", "/api/v1/health", Access::Open, overview::health),
     row("GET", "/api/v1/overview", MANAGEMENT, overview::overview),
     row("GET", "/api/v1/damage", ADMINISTRATOR, overview::damage),
@@ -173,7 +181,8 @@ pub fn find(request: &Request) -> Found {
     if allow.is_empty() { Found::Nothing } else { Found::OtherMethods(allow.join(", ")) }
 }
 
-fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
+/// What stands in the places of a path that fits the pattern.
+pub fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
     let mut parameters = Vec::new();
     let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
     loop {

@@ -4,7 +4,8 @@ use broker::Lsn;
 use serde_json::{Value, json};
 
 use super::{Answer, Call, Handled, Until, after, now};
-use crate::http::Response;
+use crate::http::{Response, decode};
+use crate::management::{Detail, metrics_text};
 use crate::metrics;
 
 pub fn health(call: &mut Call<'_>) -> Handled {
@@ -89,8 +90,28 @@ pub fn whoami(_: &mut Call<'_>) -> Handled {
 }
 
 pub fn metrics(call: &mut Call<'_>) -> Handled {
-    let body = metrics::text(call.broker, call.counters).into_bytes();
+    let ours = metrics::text(call.broker, call.counters);
+    let body = ours + &metrics_text(call.broker, call.counters, call.now.mono, &Detail::Sums);
+    scraped(body)
+}
+
+/// Figures of each object, under the names of RabbitMQ's plugin.
+pub fn metrics_per_object(call: &mut Call<'_>) -> Handled {
+    scraped(metrics_text(call.broker, call.counters, call.now.mono, &Detail::Objects))
+}
+
+/// Those of chosen families: `?family=queue_coarse_metrics&vhost=/`.
+pub fn metrics_detailed(call: &mut Call<'_>) -> Handled {
+    let all = |name: &str| {
+        let pairs = call.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| *key == name).filter_map(|(_, value)| decode(value)).collect::<Vec<_>>()
+    };
+    let detail = Detail::Families(all("family"), all("vhost"));
+    scraped(metrics_text(call.broker, call.counters, call.now.mono, &detail))
+}
+
+fn scraped(body: String) -> Handled {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    let response = Response { status: 200, content_type, allow: None, body };
+    let response = Response::text(200, content_type, body.into_bytes());
     Ok(Answer { response, until: Until::Synced(Lsn::default()) })
 }

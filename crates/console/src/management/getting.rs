@@ -1,0 +1,125 @@
+//! Messages got one after the other: what lies on disk has to be waited for, and all are settled at the end.
+
+use std::sync::Arc;
+
+use broker::dialect::{Dialect, Shown};
+use broker::queue::{Delivery, DeliveryKey, Got, Settle};
+use broker::{Broker, CallId, SessionId};
+use model::Name;
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::properties;
+use crate::api::{Answer, Handled, Until};
+use crate::auth;
+use crate::http::Response;
+use crate::refusal::Refusal;
+
+/// Bytes of bodies in one answer: when there are more it ends early.
+const BODIES_BYTES_MAX: usize = 32 << 20;
+
+/// Messages got in one turn.
+const GETS_A_TURN: u64 = 256;
+
+/// How bodies are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    /// As text where they are, else in base64.
+    Auto,
+    /// In base64.
+    Base64,
+}
+
+/// A request for messages under way.
+#[derive(Debug)]
+pub struct Getting {
+    tenant: Name,
+    queue: Name,
+    left: u64,
+    how: Settle,
+    encoding: Encoding,
+    truncate: Option<usize>,
+    dialect: Arc<dyn Dialect>,
+    keys: Vec<DeliveryKey>,
+    items: Vec<Value>,
+    bytes: usize,
+}
+
+impl Getting {
+    /// Nothing is got yet.
+    pub fn begin(
+        (tenant, queue): (Name, Name),
+        (left, how): (u64, Settle),
+        (encoding, truncate): (Encoding, Option<usize>),
+        dialect: Arc<dyn Dialect>,
+    ) -> Getting {
+        let (keys, items) = (Vec::new(), Vec::new());
+        Getting { tenant, queue, left, how, encoding, truncate, dialect, keys, items, bytes: 0 }
+    }
+
+    /// The answer, or what it waits for.
+    pub fn answer(mut self, call: &mut Call<'_>) -> Handled {
+        let until = match self.step(call.broker, (call.session, call.call))? {
+            Some(response) => return Ok(Answer { response, until: Until::Synced(broker::Lsn::default()) }),
+            None => Until::Got(call.call, Box::new(self)),
+        };
+        Ok(Answer { response: Response::json(200, &Value::Null), until })
+    }
+
+    /// Gets on; the response when there is no more to get, nothing while the disk must be waited for.
+    ///
+    /// # Errors
+    /// What the core refuses. What was got goes back then.
+    pub fn step(
+        &mut self,
+        broker: &mut Broker,
+        (session, call): (SessionId, CallId),
+    ) -> Result<Option<Response>, Refusal> {
+        let mut gets = 0;
+        while self.left > 0 && self.bytes < BODIES_BYTES_MAX && gets < GETS_A_TURN {
+            gets += 1;
+            let got = broker.get(session, call, &self.tenant, &self.queue, false, self.dialect.format());
+            match got {
+                Ok(Got::Message(delivery, ready)) => {
+                    self.left -= 1;
+                    self.keys.push(delivery.key);
+                    self.take(&delivery, ready);
+                }
+                Ok(Got::Empty) => break,
+                Ok(Got::Pending) => return Ok(None),
+                Err(error) => {
+                    broker.settle(session, &self.keys, Settle::Requeue);
+                    return Err(self.dialect.fault(&error, "queue", &self.tenant).into());
+                }
+            }
+        }
+        broker.settle(session, &self.keys, self.how);
+        let items = Value::Array(std::mem::take(&mut self.items));
+        Ok(Some(Response::json(200, &items)))
+    }
+
+    fn take(&mut self, delivery: &Delivery, ready: u64) {
+        let shown = self.dialect.show(delivery).unwrap_or_else(|fault| {
+            tracing::error!(why = fault.text, "a stored message cannot be read");
+            let (exchange, key) = (String::new(), String::new());
+            Shown { exchange, key, properties: Vec::new(), body: bytes::Bytes::new() }
+        });
+        let whole = &shown.body[..];
+        let body = self.truncate.and_then(|bytes| whole.get(..bytes)).unwrap_or(whole);
+        self.bytes += body.len();
+        let (payload, encoding) = match std::str::from_utf8(body) {
+            Ok(text) if self.encoding == Encoding::Auto => (text.to_owned(), "string"),
+            _ => (auth::base64_of(body), "base64"),
+        };
+        self.items.push(json!({
+            "payload_bytes": whole.len(),
+            "redelivered": delivery.redelivered,
+            "exchange": shown.exchange,
+            "routing_key": shown.key,
+            "message_count": ready,
+            "properties": properties::shown(&shown.properties),
+            "payload": payload,
+            "payload_encoding": encoding,
+        }));
+    }
+}

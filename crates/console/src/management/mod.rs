@@ -1,0 +1,37 @@
+//! The management API as RabbitMQ's tools call it: a table of rows like `api/`, a file for each noun. What is where and
+//! what differs from the original is in docs/management.md. Texts and codes of refusals are those of the original.
+//!
+//! Long lists are not made at once: see [`listing`].
+
+mod bindings;
+mod call;
+mod channels;
+mod connections;
+mod consumers;
+mod exchanges;
+mod getting;
+mod health;
+mod limits;
+pub mod listing;
+mod messages;
+mod nodes;
+mod overview;
+mod permissions;
+mod prometheus;
+mod properties;
+mod query;
+mod queue_json;
+mod queues;
+mod rates;
+mod routes;
+mod stats;
+mod users;
+mod vhosts;
+
+pub use call::{Asker, Call, missing};
+pub use getting::Getting;
+pub use listing::Listing;
+pub use prometheus::{Detail, text as metrics_text};
+pub use query::Query;
+pub use rates::Sampler;
+pub use routes::{Found, find, serves};
