@@ -140,6 +140,10 @@ impl Broker {
     pub fn tick(&mut self, now: Now) {
         self.core.tick(now);
         self.core.compact();
+        if self.core.sweep_begins() {
+            let consumed = self.consumed();
+            self.core.begin_sweep(consumed);
+        }
         if now.mono >= self.core.sweep.deadline() {
             for (log, start) in self.core.sweep() {
                 self.queues.start_moved(log, start);

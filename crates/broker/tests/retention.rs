@@ -6,10 +6,11 @@ mod shard;
 use std::time::Duration;
 
 use broker as api;
+use broker::group::{Committed, MemberRef, OffsetCommit};
 use broker::partition::AppendRequest;
 use broker::topic::ConfigChange;
 use broker::{BrokerError, CallId, SessionId, SyncPolicy};
-use model::{LogId, Offset, Wall};
+use model::{LogId, Name, Offset, Wall};
 use shard::Shard;
 
 const SYNC: SyncPolicy = SyncPolicy::Sync;
@@ -139,4 +140,38 @@ fn a_compacted_topic_keeps_the_last_value_of_each_key_and_its_offset() {
         assert_eq!(shard.end(log), 40);
         assert_eq!(start(shard, log), 0, "nothing was deleted");
     }
+}
+
+fn commit(shard: &mut Shard, group: &str, offset: u64) {
+    let committed = Committed { offset: Offset(offset), leader_epoch: -1, metadata: String::new(), at: shard.now.wall };
+    let topic_id = shard.broker.topic("/", "t").unwrap().id;
+    let offsets = [OffsetCommit { topic: Name::fixed("t"), topic_id, partition: 0, committed }];
+    let who = MemberRef { group, member: "", instance: None, generation: -1 };
+    shard.broker.commit_offsets(who, &offsets, shard.now).unwrap();
+    shard.settle_down();
+}
+
+#[test]
+fn what_all_groups_have_consumed_goes_by_whole_segments_if_the_topic_asks_for_it() {
+    let config = [("segment.bytes", "200"), ("retention.ms", "-1"), ("retention.consumed", "true")];
+    let (mut shard, log) = made(&config);
+    let now = shard.now.wall.0;
+    put(&mut shard, log, [now; 9]);
+    let firsts = firsts(&shard, log);
+    assert!(firsts.len() > 2);
+    wait(&mut shard, 700_000);
+    assert_eq!(start(&shard, log), 0, "nobody is known to read it");
+    commit(&mut shard, "fast", 9);
+    commit(&mut shard, "slow", firsts[1] - 1);
+    wait(&mut shard, 700_000);
+    assert_eq!(start(&shard, log), 0, "one still reads the first segment");
+    commit(&mut shard, "slow", firsts[1] + 1);
+    wait(&mut shard, 700_000);
+    assert_eq!(start(&shard, log), firsts[1]);
+    let mut shard = shard.killed();
+    assert_eq!(start(&shard, log), firsts[1]);
+    commit(&mut shard, "slow", 9);
+    wait(&mut shard, 700_000);
+    let bounds = shard.broker.bounds(log).unwrap();
+    assert_eq!((bounds.start.0, bounds.end.0), (9, 9), "the newest too");
 }

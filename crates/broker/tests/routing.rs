@@ -5,7 +5,7 @@ mod rig;
 
 use broker::queue::*;
 use broker::routing::*;
-use broker::topic::NewTopic;
+use broker::topic::{ConfigChange, NewTopic};
 use broker::{BrokerError, Lsn, SessionId, SyncPolicy};
 use model::{LogId, Offset, Wall};
 use rig::*;
@@ -289,6 +289,30 @@ fn retention_wins_over_a_queue_and_what_it_passed_over_is_counted() {
     append(&mut rig, log, &["d"]);
     rig.settle_down();
     assert_eq!(rig.seen_all(2, "q"), [first("d")]);
+}
+
+#[test]
+fn a_topic_that_lets_go_of_what_is_consumed_waits_for_the_queues_over_it() {
+    let mut rig = Rig::new();
+    let log = topic(&mut rig, "t", 1)[0];
+    let set = |value: &str| ConfigChange::Set(value.to_owned());
+    let changes = [("retention.consumed".to_owned(), set("true")), ("retention.ms".to_owned(), set("-1"))];
+    rig.broker.alter_topic(("/", "t"), &changes, false, rig.now).unwrap();
+    rig.declare(&over("t", "q")).unwrap();
+    append(&mut rig, log, &["a", "b", "c"]);
+    rig.settle_down();
+    let sweep = |rig: &mut Rig| {
+        rig.now.mono = rig.now.mono.plus(std::time::Duration::from_secs(3600));
+        rig.broker.tick(rig.now);
+        rig.settle_down();
+        rig.broker.bounds(log).unwrap().start
+    };
+    let held = rig.get_all(1, "q");
+    assert_eq!(sweep(&mut rig), Offset(0), "they are handed out, and not settled");
+    rig.broker.settle(ME, &keys(&held), Settle::Ack);
+    rig.settle_down();
+    assert_eq!(sweep(&mut rig), Offset(3));
+    assert_eq!(rig.broker.passed_over(), 0);
 }
 
 #[test]

@@ -11,7 +11,9 @@ use model::{Mono, Name, Now};
 use super::desk::{Call, Desk, Effects};
 use super::state::Group;
 use super::timers::What;
-use super::{GroupError, GroupInfo, GroupOptions, GroupState, JoinRequest, LedgerEntry, MemberRef, OffsetCommit};
+use super::{
+    Committed, GroupError, GroupInfo, GroupOptions, GroupState, JoinRequest, LedgerEntry, MemberRef, OffsetCommit,
+};
 use crate::{CallId, SessionId};
 
 /// How often old offsets are looked for.
@@ -202,6 +204,11 @@ impl Groups {
                 group.store_failed(&mut self.desk);
             }
         }
+    }
+
+    /// What all groups have committed.
+    pub(crate) fn all_offsets(&self) -> impl Iterator<Item = (&Name, u32, &Committed)> {
+        self.by_name.values().flat_map(|group| group.offsets.iter())
     }
 
     /// A group by name.

@@ -1,13 +1,17 @@
 //! Retention: whole segments of topics' logs are deleted, the oldest first, when they have become too old or the log
-//! too large. The newest segment too, once all in it is too old: it ends first. Works through all logs in slices.
+//! too large, or, if the topic asks for that, when all who are known to read it have consumed them. The newest segment
+//! too, once that is true of all in it: it ends first. Works through all logs in slices.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::{LogId, Mono, Offset, Wall};
 use storage::{Batch, LogSegment, SyncPolicy};
 
+use crate::Broker;
+use crate::access::DEFAULT_TENANT;
 use crate::core::Core;
-use crate::topic::Retention;
+use crate::topic::{LogSettings, Retention};
 
 /// Logs looked at in one turn.
 const LOGS_PER_TURN: usize = 1000;
@@ -20,12 +24,14 @@ pub(crate) struct Sweep {
     next: Mono,
     /// Logs still to be looked at this time.
     waiting: Vec<LogId>,
+    /// Up to where those that ask for it were consumed by everybody when it began.
+    consumed: BTreeMap<LogId, Offset>,
 }
 
 impl Sweep {
     /// Begins first after `every`.
     pub(crate) fn new(every: Duration, now: Mono) -> Sweep {
-        Sweep { every, next: now.plus(every), waiting: Vec::new() }
+        Sweep { every, next: now.plus(every), waiting: Vec::new(), consumed: BTreeMap::new() }
     }
 
     /// When there is something to do.
@@ -44,12 +50,20 @@ struct Due {
 }
 
 impl Core {
+    /// Whether it is time to look at all logs again.
+    pub(crate) fn sweep_begins(&self) -> bool {
+        self.now.mono >= self.sweep.next
+    }
+
+    /// Looks at all logs again; `consumed` says up to where those that ask for it were consumed by everybody.
+    pub(crate) fn begin_sweep(&mut self, consumed: BTreeMap<LogId, Offset>) {
+        self.sweep.next = self.now.mono.plus(self.sweep.every);
+        self.sweep.waiting = self.partitions.logs_with(|settings| settings.retention.is_some());
+        self.sweep.consumed = consumed;
+    }
+
     /// Goes on deleting what is due; answers the logs that begin elsewhere now.
     pub(crate) fn sweep(&mut self) -> Vec<(LogId, Offset)> {
-        if self.now.mono >= self.sweep.next {
-            self.sweep.next = self.now.mono.plus(self.sweep.every);
-            self.sweep.waiting = self.partitions.logs_with(|settings| settings.retention.is_some());
-        }
         let keep = self.sweep.waiting.len().saturating_sub(LOGS_PER_TURN);
         let slice = self.sweep.waiting.split_off(keep);
         let (mut rolls, mut trims) = (Vec::new(), Vec::new());
@@ -76,14 +90,48 @@ impl Core {
         let partition = self.partitions.get(log)?;
         let retention = partition.log.settings.retention.as_ref()?;
         let range = self.storage.range(log).filter(|range| range.start < range.end)?;
-        let visible = partition.watermark.visible();
-        let due = due(retention, &self.storage.log_segments(log), self.now.wall, visible)?;
+        let reach = Reach {
+            visible: partition.watermark.visible(),
+            consumed: self.sweep.consumed.get(&log).copied().filter(|_| retention.consumed),
+        };
+        let due = due(retention, &self.storage.log_segments(log), self.now.wall, reach)?;
         (due.before > range.start).then_some(due)
     }
 }
 
+/// How far others have come in a log.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    /// What nobody may see yet begins here.
+    visible: Offset,
+    /// Everybody has consumed all before this, if that is asked and anybody is known to read it.
+    consumed: Option<Offset>,
+}
+
+impl Broker {
+    /// Up to where the logs of topics that let go of what is consumed have been consumed by all groups with an offset
+    /// there and all queues over them. Logs that nobody reads are not in it.
+    pub(crate) fn consumed(&mut self) -> BTreeMap<LogId, Offset> {
+        let asks = |settings: &LogSettings| settings.retention.as_ref().is_some_and(|retention| retention.consumed);
+        let logs: BTreeSet<LogId> = self.core.partitions.logs_with(asks).into_iter().collect();
+        if logs.is_empty() {
+            return BTreeMap::new();
+        }
+        let mut consumed = self.queues.heads(&logs);
+        for (topic, partition, committed) in self.groups.groups().all_offsets() {
+            let log =
+                self.core.topics.get(DEFAULT_TENANT, topic).and_then(|info| info.partitions.get(partition as usize));
+            if let Some(log) = log.filter(|log| logs.contains(log)) {
+                let least = consumed.entry(*log).or_insert(committed.offset);
+                *least = committed.offset.min(*least);
+            }
+        }
+        consumed
+    }
+}
+
 /// What of `segments` is to go, of those that end before what nobody may see yet.
-fn due(retention: &Retention, segments: &[LogSegment], now: Wall, visible: Offset) -> Option<Due> {
+fn due(retention: &Retention, segments: &[LogSegment], now: Wall, reach: Reach) -> Option<Due> {
     let total: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let limit = u64::try_from(retention.bytes).unwrap_or(u64::MAX);
     let mut surplus = total.saturating_sub(limit);
@@ -94,7 +142,8 @@ fn due(retention: &Retention, segments: &[LogSegment], now: Wall, visible: Offse
         let age = time.map_or(i64::MIN, |time| now.0.saturating_sub(time.0));
         let too_old = retention.ms >= 0 && age > retention.ms;
         let too_much = retention.bytes >= 0 && surplus >= segment.bytes;
-        if segment.end > visible || !(too_old || too_much) {
+        let is_consumed = reach.consumed.is_some_and(|to| segment.end <= to);
+        if segment.end > reach.visible || !(too_old || too_much || is_consumed) {
             break;
         }
         surplus = surplus.saturating_sub(segment.bytes);
@@ -120,8 +169,23 @@ mod tests {
     }
 
     fn before(ms: i64, bytes: i64, now: i64, visible: u64) -> Option<(u64, bool)> {
-        let due = due(&Retention { ms, bytes }, &segments(), Wall(now), Offset(visible))?;
+        let retention = Retention { ms, bytes, consumed: false };
+        let due = due(&retention, &segments(), Wall(now), Reach { visible: Offset(visible), consumed: None })?;
         Some((due.before.0, due.rolls))
+    }
+
+    #[test]
+    fn what_everybody_has_consumed_goes_by_whole_segments() {
+        let before = |consumed: Option<u64>, visible| {
+            let retention = Retention { ms: -1, bytes: -1, consumed: true };
+            let reach = Reach { visible: Offset(visible), consumed: consumed.map(Offset) };
+            due(&retention, &segments(), Wall(0), reach).map(|due| (due.before.0, due.rolls))
+        };
+        assert_eq!(before(None, 30), None, "nobody is known to read it");
+        assert_eq!(before(Some(9), 30), None);
+        assert_eq!(before(Some(19), 30), Some((10, false)));
+        assert_eq!(before(Some(30), 30), Some((30, true)));
+        assert_eq!(before(Some(30), 25), Some((20, false)), "not what nobody has seen yet");
     }
 
     #[test]

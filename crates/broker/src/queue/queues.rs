@@ -2,7 +2,7 @@
 //!
 //! Making and removing them is in `manage.rs`, exchanges are in `crate::routing`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
@@ -105,6 +105,24 @@ impl Queues {
                 mark(queue, &mut self.marked);
             }
         }
+    }
+
+    /// For each of `logs` that queues run over where the first message lies that one of them still needs. Streams only
+    /// look on.
+    pub(crate) fn heads(&mut self, logs: &BTreeSet<LogId>) -> BTreeMap<LogId, Offset> {
+        let mut heads = BTreeMap::new();
+        for log in logs {
+            let ids = self.by_log.range((*log, 0)..=(*log, u64::MAX)).map(|(_, id)| *id);
+            for id in ids {
+                let queue = self.by_id.get_mut(&id).filter(|queue| !queue.is_stream());
+                if let Some(track) = queue.and_then(|queue| queue.track(*log)) {
+                    let head = Offset(track.cursor.head());
+                    let least = heads.entry(*log).or_insert(head);
+                    *least = head.min(*least);
+                }
+            }
+        }
+        heads
     }
 
     /// The turn is written (or a sync came back), watermarks have moved: delivers. What this changes is committed by

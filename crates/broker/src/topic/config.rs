@@ -68,7 +68,12 @@ static SETTINGS: &[Setting] = &[
     later("compression.zstd.level", Int, "3", "How hard zstd packs; nothing is packed here."),
     least("delete.retention.ms", Long, "86400000", 0, "How long tombstones stay after compaction first met them."),
     later("errors.deadletterqueue.group.enable", Bool, "false", "Whether groups may put what they cannot use here."),
-    later("file.delete.delay.ms", Long, "0", "How long files of a deleted topic are kept."),
+    later(
+        "file.delete.delay.ms",
+        Long,
+        "0",
+        "How long files of what was deleted are kept: they are shared by many topics.",
+    ),
     later("flush.messages", Long, NEVER, "Sync after so many messages; each producer chooses by its acks instead."),
     later("flush.ms", Long, NEVER, "Sync after so long; each producer chooses by its acks instead."),
     later("follower.replication.throttled.replicas", List, "", "Whose copying is slowed; there is one copy."),
@@ -134,6 +139,13 @@ static SETTINGS: &[Setting] = &[
     later("remote.log.delete.on.disable", Bool, "false", "Whether remote storage is emptied when it is left."),
     later("remote.storage.enable", Bool, "false", "Whether old messages move to remote storage."),
     least("retention.bytes", Long, "-1", -1, "How many bytes a partition keeps, in whole segments; -1: all."),
+    Setting {
+        name: "retention.consumed",
+        kind: Bool,
+        default: "false",
+        rule: Rule::OneOf(&["false", "true"]),
+        doc: "Whether segments go once all groups with an offset here and all queues over the topic have consumed them.",
+    },
     least("retention.ms", Long, "604800000", -1, "How long messages are kept, in whole segments; -1: for ever."),
     least("segment.bytes", Int, "1073741824", 14, "How large a segment gets."),
     later("segment.index.bytes", Int, "10485760", "How large a segment's index gets."),
@@ -275,7 +287,7 @@ impl Setting {
         }
         match self.rule {
             Rule::DefaultOnly if self.is_default(&value) => Ok(value),
-            Rule::DefaultOnly => Err(bad(&format!("not supported yet; only {} is", self.default))),
+            Rule::DefaultOnly => Err(bad(&format!("not supported yet; only {} is. {}", self.default, self.doc))),
             Rule::Range(from, to) => match value.parse::<i64>() {
                 Ok(number) if (from..=to).contains(&number) => Ok(value),
                 _ => Err(bad(&format!("it must lie in {from}..{to}"))),

@@ -40,6 +40,8 @@ pub(crate) struct Retention {
     pub(crate) ms: i64,
     /// Beyond so many bytes; negative: any number is kept.
     pub(crate) bytes: i64,
+    /// Those that everybody who is known to read it has consumed.
+    pub(crate) consumed: bool,
 }
 
 /// How a log is compacted.
@@ -80,8 +82,11 @@ impl LogSettings {
                 },
                 jitter_ms: number("segment.jitter.ms"),
             },
-            retention: has("delete")
-                .then(|| Retention { ms: number("retention.ms"), bytes: number("retention.bytes") }),
+            retention: has("delete").then(|| Retention {
+                ms: number("retention.ms"),
+                bytes: number("retention.bytes"),
+                consumed: config::value(config, "retention.consumed") == "true",
+            }),
             compaction: has("compact").then(|| Compaction {
                 tombstones_ms: number("delete.retention.ms"),
                 lag_min_ms: number("min.compaction.lag.ms"),
