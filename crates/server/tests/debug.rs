@@ -67,6 +67,12 @@ fn a_stopped_folder_is_listed_dumped_and_verified_and_nothing_changes() {
         .map(|row| row["messages"].as_u64().unwrap())
         .sum();
     assert_eq!(messages, 5);
+    let found = debug(&folder.0, &["segments", "--of", "bulk/0", "--offset", "39", "-o", "json"]);
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let [row] = &found["segments"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert!(row["name"] == "bulk/0" && row["last"].as_u64().is_some_and(|last| last >= 39), "{row}");
+    assert_eq!(row["first"].as_str().map(str::len), Some(20), "{row}");
+    assert_eq!(debug(&folder.0, &["segments", "--of", "nothing"]).status.code(), Some(1));
     let dumped = text(&debug(&folder.0, &["dump", "orders/0", "--from", "3"]).stdout);
     assert_eq!(dumped.lines().count(), 2, "{dumped}");
     assert!(dumped.starts_with("3 ") && dumped.contains("order 3 \\x1b[2J") && !dumped.contains('\u{1b}'), "{dumped}");

@@ -107,6 +107,15 @@ impl Inspection {
         pieces
     }
 
+    /// Where `offset` of `log` lies: the last piece that begins at or before it. Offsets between two pieces were
+    /// compacted away or never given.
+    #[must_use]
+    pub fn piece_of(&self, log: LogId, offset: Offset) -> Option<Piece> {
+        let range = self.storage.range(log).filter(|range| (range.start..range.end).contains(&offset))?;
+        let from = |piece: &Piece| piece.log == log && piece.first <= offset && piece.last >= range.start;
+        self.pieces().into_iter().rfind(from)
+    }
+
     /// Reads `log` from `from` on; `visit` is shown each chunk until it answers false. Damage is passed over: see
     /// [`Inspection::damage`].
     ///

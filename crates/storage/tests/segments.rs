@@ -4,6 +4,7 @@
 mod common;
 
 use common::oracle::{Change, Pair};
+use model::{LogId, Offset};
 use storage::SyncPolicy;
 use storage::sim_disk::{run_jobs, settle_down};
 
@@ -139,4 +140,45 @@ fn a_large_segment_of_a_log_has_files_of_its_own_which_go_with_it() {
     assert!(after.iter().all(|first| *first >= 20) && after.contains(&20), "{before:?} then {after:?}");
     pair.check_all();
     pair.reopen(pair.disk.crash(1), pair.storage.progress().synced);
+}
+
+#[test]
+fn segments_are_named_by_their_first_offset_and_found_by_any_in_them() {
+    let mut pair = Pair::new();
+    let firsts = [0u64, 5_367_851, 9_936_472];
+    let ends = [5_367_850, 9_936_471, 9_936_480];
+    for (n, (first, last)) in firsts.into_iter().zip(ends).enumerate() {
+        // The first message of each segment and its last one; what lies between was never given.
+        let end = pair.model.logs.get(&1).map_or(0, |log| log.end);
+        let big = vec![vec![n as u8; 6000]];
+        let put = |gap, contents| Change::Put(vec![(1, gap)], contents, n as i64);
+        if n > 0 {
+            pair.commit(&[Change::Roll(1)], SyncPolicy::Sync).unwrap();
+        }
+        pair.commit(&[put(first - end, big.clone())], SyncPolicy::Sync).unwrap();
+        pair.commit(&[put(last - first - 1, big)], SyncPolicy::Sync).unwrap();
+        pair.storage.flush().unwrap();
+    }
+    // Others follow until all of it is settled.
+    for n in 0..40 {
+        pair.commit(&[Change::Put(vec![(2, 0)], vec![vec![0; 6000]], n)], SyncPolicy::Sync).unwrap();
+        settle_down(&mut pair.storage).unwrap();
+    }
+    let disk = pair.disk.kill();
+    let inspection = storage::inspect::Inspection::open(std::sync::Arc::new(disk)).unwrap();
+    let file = |offset| inspection.piece_of(LogId(1), Offset(offset)).map(|piece| piece.file);
+    let name = |offset: u64| file(offset).and_then(|file| Some(file.split('/').nth(2)?.get(..20)?.to_owned()));
+    for (offset, first) in [
+        (0, "00000000000000000000"),
+        (5_367_850, "00000000000000000000"),
+        (5_367_851, "00000000000005367851"),
+        (9_936_471, "00000000000005367851"),
+        (9_936_472, "00000000000009936472"),
+        (9_936_480, "00000000000009936472"),
+    ] {
+        assert_eq!(name(offset).as_deref(), Some(first), "offset {offset} in {:?}", file(offset));
+    }
+    assert_eq!(file(9_936_481), None, "behind the end");
+    drop(inspection);
+    pair.reopen(pair.disk.kill(), pair.storage.progress().written);
 }

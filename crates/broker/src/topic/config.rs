@@ -144,7 +144,7 @@ static SETTINGS: &[Setting] = &[
         kind: Bool,
         default: "false",
         rule: Rule::OneOf(&["false", "true"]),
-        doc: "Whether segments go once all groups with an offset here and all queues over the topic have consumed them.",
+        doc: "Whether segments go once all groups with an offset here and all queues over it have consumed them.",
     },
     least("retention.ms", Long, "604800000", -1, "How long messages are kept, in whole segments; -1: for ever."),
     least("segment.bytes", Int, "1073741824", 14, "How large a segment gets."),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use model::{LogId, Wall};
+use model::{LogId, Offset, Wall};
 use serde_json::{Value, json};
 use storage::inspect::Inspection;
 use storage::{Damage, Disk, RealDisk, StorageError};
@@ -49,6 +49,12 @@ pub enum DebugVerb {
     Segments {
         #[command(flatten)]
         folder: FolderArgs,
+        /// Only of this TOPIC/PARTITION or queue
+        #[arg(long)]
+        of: Option<String>,
+        /// Only where this offset lies
+        #[arg(long, requires = "of")]
+        offset: Option<u64>,
     },
     /// Show the messages of a topic's partition or a queue, or what is in one file
     Dump {
@@ -85,7 +91,7 @@ type Names = BTreeMap<LogId, String>;
 /// Does what was asked.
 pub fn run(verb: DebugVerb) -> Result<(), CliError> {
     match verb {
-        DebugVerb::Segments { folder } => segments(&folder),
+        DebugVerb::Segments { folder, of, offset } => segments(&folder, of.as_deref(), offset),
         DebugVerb::Dump { folder, what, from, count } => dump::dump(&folder.open()?, &what, from, count),
         DebugVerb::Verify { folder } => verify(&folder),
         DebugVerb::Repair { folder, yes } => repair::repair(&folder, yes),
@@ -112,11 +118,20 @@ fn name_of(names: &Names, log: LogId) -> String {
     names.get(&log).cloned().unwrap_or_else(|| format!("log {log}"))
 }
 
-fn segments(folder: &FolderArgs) -> Result<(), CliError> {
+fn segments(folder: &FolderArgs, of: Option<&str>, offset: Option<u64>) -> Result<(), CliError> {
     let (inspection, names) = inspect(&folder.open()?)?;
-    let rows: Vec<Value> = inspection
-        .pieces()
+    let named = |name: &str| names.iter().find(|(_, known)| *known == name).map(|(log, _)| *log);
+    let wanted = match of {
+        Some(name) => Some(named(name).ok_or_else(|| CliError::Local(format!("there is no '{name}' in the folder")))?),
+        None => None,
+    };
+    let pieces = match (wanted, offset) {
+        (Some(log), Some(offset)) => inspection.piece_of(log, Offset(offset)).into_iter().collect(),
+        _ => inspection.pieces(),
+    };
+    let rows: Vec<Value> = pieces
         .iter()
+        .filter(|piece| wanted.is_none_or(|log| piece.log == log))
         .map(|piece| {
             json!({
                 "log": piece.log.0,
