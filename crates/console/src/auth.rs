@@ -28,7 +28,7 @@ pub fn parse(header: &[u8]) -> Option<Credentials> {
     Some(Credentials { user: String::from_utf8(user.to_vec()).ok()?, password: password.get(1..)?.to_vec() })
 }
 
-/// Reads base64.
+/// Base64 with or without padding; `None` when it is none.
 pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     let (mut bits, mut held) = (0_u32, 0);

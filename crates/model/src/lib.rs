@@ -22,4 +22,4 @@ pub use keyed::{Keyed, Left, Sieve};
 pub use marks::{Address, DeadLetters, Death, Marks, Reason};
 pub use message::{Facts, Header, HeaderValue, Message};
 pub use name::{Name, NameError};
-pub use time::{Mono, Now, Wall};
+pub use time::{Mono, Now, Wall, interval_ms};

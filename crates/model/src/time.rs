@@ -32,3 +32,21 @@ pub struct Now {
     /// For the times that messages carry.
     pub wall: Wall,
 }
+
+/// The length of a time spelled as a number and a unit (years, months, days, hours, minutes, seconds: `7D`, `30m`), in
+/// milliseconds.
+#[must_use]
+pub fn interval_ms(text: &str) -> Option<u64> {
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        'Y' => 365 * 86_400,
+        'M' => 30 * 86_400,
+        'D' => 86_400,
+        'h' => 3_600,
+        'm' => 60,
+        's' => 1,
+        _ => return None,
+    };
+    let count = text.strip_suffix(unit)?.parse::<u64>().ok()?;
+    count.checked_mul(seconds * 1000)
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use broker::queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
-use model::{Header, HeaderValue, Name};
+use model::{Header, HeaderValue, Name, interval_ms};
 use serde_json::Value;
 
 use crate::conn::name;
@@ -168,23 +168,6 @@ impl<'a> Argument<'a> {
             ))),
         }
     }
-}
-
-/// A length of time as RabbitMQ spells it, like `7D`, in milliseconds.
-#[must_use]
-pub fn interval_ms(text: &str) -> Option<u64> {
-    let unit = text.chars().last()?;
-    let seconds = match unit {
-        'Y' => 365 * 86_400,
-        'M' => 30 * 86_400,
-        'D' => 86_400,
-        'h' => 3_600,
-        'm' => 60,
-        's' => 1,
-        _ => return None,
-    };
-    let count = text.strip_suffix(unit)?.parse::<u64>().ok()?;
-    count.checked_mul(seconds * 1000)
 }
 
 /// Checks the arguments of a queue.

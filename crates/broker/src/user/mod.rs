@@ -6,6 +6,7 @@ mod types;
 mod users;
 
 pub(crate) use proof::default_user;
+pub use proof::quick_credential;
 pub use types::*;
 pub use users::UserDone;
 pub(crate) use users::Users;

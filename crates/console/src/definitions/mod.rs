@@ -1,0 +1,17 @@
+//! Definitions: all that exists, as RabbitMQ exports and imports it. Writing it, reading it, and what came of reading.
+//!
+//! It knows no HTTP: `management` and `api` hand it a body and send what it says.
+
+mod export;
+mod import;
+mod objects;
+mod policies;
+pub mod policy;
+mod report;
+mod users;
+
+pub use export::{all, of_tenant};
+pub use import::{Scope, import};
+pub use policies::parameters;
+pub use report::{Outcome, Report};
+pub use users::limit;
