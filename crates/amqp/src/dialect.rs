@@ -6,7 +6,7 @@ use broker::queue::{Body, Delivery, QueueKind, QueueSpec};
 use broker::routing::{BindingSpec, Destination, ExchangeSpec, PublishRequest, Published};
 use broker::{Broker, BrokerError, Lsn, SessionId, SyncPolicy};
 use bytes::Bytes;
-use model::{Format, FormatTag, Header, HeaderValue, Now};
+use model::{Format, FormatTag, Header, HeaderValue, Name, Now};
 
 use crate::api::basic::{copies, delay, publish};
 use crate::api::queue_args::{QueueArguments, arguments, queue_arguments};
@@ -32,9 +32,44 @@ fn bits(ask: &QueueAsk) -> u8 {
     u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 3
 }
 
+/// The bits of exchange.declare that say the same.
+fn exchange_bits(ask: &ExchangeAsk) -> u8 {
+    u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3
+}
+
+fn queue_spec(ask: &QueueAsk) -> Result<QueueSpec, Refusal> {
+    queue::not_reserved(&ask.name)?;
+    let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
+    queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
+    Ok(QueueSpec {
+        tenant: ask.tenant.clone(),
+        name: ask.name.clone(),
+        durable: ask.durable,
+        exclusive: false,
+        auto_delete: ask.auto_delete,
+        topic,
+        arguments: all,
+        options,
+    })
+}
+
 impl Dialect for AmqpDialect {
     fn declare_queue(&self, broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Fault> {
         declare_queue(broker, ask, now).map_err(|refusal| fault(&refusal, &ask.tenant))
+    }
+
+    fn check_queue(&self, broker: &Broker, ask: &QueueAsk) -> Result<(), Fault> {
+        let missing = |topic: &Name| broker.topic(&ask.tenant, topic).is_none();
+        let checked = queue_spec(ask).and_then(|spec| match spec.topic {
+            Some(topic) if missing(&topic) => Err(Refusal::missing("topic", &topic)),
+            _ => Ok(()),
+        });
+        checked.map_err(|refusal| fault(&refusal, &ask.tenant))
+    }
+
+    fn check_exchange(&self, ask: &ExchangeAsk) -> Result<(), Fault> {
+        let spec = exchange::spec_of((&ask.tenant, &ask.name), (&ask.kind, exchange_bits(ask)), &ask.arguments);
+        spec.map(drop).map_err(|refusal| fault(&refusal, &ask.tenant))
     }
 
     fn declare_exchange(&self, broker: &mut Broker, ask: &ExchangeAsk) -> Result<(bool, Lsn), Fault> {
@@ -93,20 +128,7 @@ impl Dialect for AmqpDialect {
 }
 
 fn declare_queue(broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Refusal> {
-    queue::not_reserved(&ask.name)?;
-    let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
-    queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
-    let spec = QueueSpec {
-        tenant: ask.tenant.clone(),
-        name: ask.name.clone(),
-        durable: ask.durable,
-        exclusive: false,
-        auto_delete: ask.auto_delete,
-        topic,
-        arguments: all,
-        options,
-    };
-    let declared = queue::declared(broker, (ask.session, now), &spec)?;
+    let declared = queue::declared(broker, (ask.session, now), &queue_spec(ask)?)?;
     Ok((declared.created, declared.lsn))
 }
 
@@ -115,8 +137,8 @@ fn declare_exchange(broker: &mut Broker, ask: &ExchangeAsk) -> Result<(bool, Lsn
         return Err(exchange::default_exchange());
     }
     let is_new = broker.exchange(&ask.tenant, &ask.name).is_none();
-    let bits = u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3;
-    let lsn = exchange::declared(broker, (&ask.tenant, &ask.name), (&ask.kind, bits), &ask.arguments)?;
+    let named = (&ask.tenant, &ask.name);
+    let lsn = exchange::declared(broker, named, (&ask.kind, exchange_bits(ask)), &ask.arguments)?;
     Ok((is_new, lsn))
 }
 

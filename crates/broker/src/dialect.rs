@@ -100,6 +100,18 @@ pub trait Dialect: Send + Sync + Debug {
     /// What the tongue's users would be told.
     fn declare_queue(&self, broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Fault>;
 
+    /// Whether a queue that is not there could be declared so.
+    ///
+    /// # Errors
+    /// As above.
+    fn check_queue(&self, broker: &Broker, ask: &QueueAsk) -> Result<(), Fault>;
+
+    /// Whether an exchange that is not there could be declared so.
+    ///
+    /// # Errors
+    /// As above.
+    fn check_exchange(&self, ask: &ExchangeAsk) -> Result<(), Fault>;
+
     /// Declares an exchange, likewise.
     ///
     /// # Errors

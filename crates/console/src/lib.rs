@@ -7,6 +7,7 @@
 mod api;
 mod auth;
 pub mod counters;
+mod definitions;
 mod http;
 mod limits;
 pub mod machine;

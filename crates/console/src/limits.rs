@@ -8,8 +8,8 @@ pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Headers of one request.
 pub const HEADERS_MAX: usize = 64;
 
-/// The body of one request; definitions of many queues fit, messages do not come this way.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// The body of one request: definitions of fifty thousand queues fit.
+pub const BODY_BYTES_MAX: usize = 10 << 20;
 
 /// A request must be complete so long after its first byte.
 pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);

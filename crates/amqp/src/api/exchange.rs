@@ -106,12 +106,27 @@ pub fn declared(
     (kind_text, bits): (&str, u8),
     headers: &[Header],
 ) -> Result<Lsn, Refusal> {
-    let (kind, delayed) = kind_and_delay(kind_text, headers)?;
+    let spec = spec_of((tenant, exchange), (kind_text, bits), headers)?;
     if exchange.starts_with("amq.") && broker.exchange(tenant, exchange).is_none() {
         let text = format!("exchange name '{exchange}' contains reserved prefix 'amq.*'");
         return Err(Refusal::new(Code::AccessRefused, text));
     }
-    let spec = ExchangeSpec {
+    let (current, lsn) = broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
+    equivalent(&spec, &current)?;
+    Ok(lsn)
+}
+
+/// What a declaration asks for.
+///
+/// # Errors
+/// In RabbitMQ's words, when there is no such thing.
+pub fn spec_of(
+    (tenant, exchange): (&Name, &Name),
+    (kind_text, bits): (&str, u8),
+    headers: &[Header],
+) -> Result<ExchangeSpec, Refusal> {
+    let (kind, delayed) = kind_and_delay(kind_text, headers)?;
+    Ok(ExchangeSpec {
         tenant: tenant.clone(),
         alternate: alternate(headers, exchange)?,
         delayed,
@@ -122,10 +137,7 @@ pub fn declared(
         auto_delete: bit(bits, 2),
         internal: bit(bits, 3),
         arguments: arguments(headers),
-    };
-    let (current, lsn) = broker.declare_exchange(&spec).map_err(|error| Refusal::of(&error, "exchange"))?;
-    equivalent(&spec, &current)?;
-    Ok(lsn)
+    })
 }
 
 /// Who declares an exchange may configure it; who gives a new one an alternate may read from it and write to that.

@@ -152,6 +152,22 @@ impl Broker {
         Ok((is_new, self.core.change_access(&Command::PutPermission(permission.clone()))?))
     }
 
+    /// Whether a permission could be put, if its user and its tenant are there.
+    ///
+    /// # Errors
+    /// [`BrokerError::Invalid`] for a pattern.
+    pub fn check_permission(&self, permission: &Permission) -> Result<(), BrokerError> {
+        grants::check(permission)
+    }
+
+    /// As [`Broker::check_permission`], of a topic permission.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_topic_permission(&self, permission: &TopicPermission) -> Result<(), BrokerError> {
+        grants::check_keys(permission)
+    }
+
     /// Takes a permission away.
     ///
     /// # Errors

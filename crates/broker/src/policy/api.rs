@@ -13,6 +13,14 @@ impl Broker {
         self.queues.put_policy(&mut self.core, policy)
     }
 
+    /// Whether a policy could be put, if its tenant is there.
+    ///
+    /// # Errors
+    /// As [`Broker::put_policy`].
+    pub fn check_policy(&self, policy: &Policy) -> Result<(), BrokerError> {
+        super::apply::check(policy)
+    }
+
     /// Removes a policy: what it ruled does what it was declared to do, or what the next policy says.
     ///
     /// # Errors

@@ -9,6 +9,14 @@ use crate::core::Core;
 use crate::queue::Queues;
 use crate::{BrokerError, Lsn};
 
+/// Whether a policy says only what can be done.
+pub(super) fn check(policy: &Policy) -> Result<(), BrokerError> {
+    Policies::check(policy)?;
+    Name::new(&policy.name)?;
+    policy.options.alternate.iter().try_for_each(|alternate| Name::new(alternate).map(drop))?;
+    Ok(())
+}
+
 impl Queues {
     /// At the start, before there are queues and exchanges.
     pub(crate) fn recover_policies(&mut self, core: &Core) {
@@ -17,10 +25,7 @@ impl Queues {
 
     /// See [`crate::Broker::put_policy`].
     pub(super) fn put_policy(&mut self, core: &mut Core, policy: &Policy) -> Result<PolicyStored, BrokerError> {
-        Policies::check(policy)?;
-        if let Some(alternate) = &policy.options.alternate {
-            Name::new(alternate)?;
-        }
+        check(policy)?;
         let created = core.catalog.get().policy(&policy.key()).is_none();
         let lsn = core.run(&Command::PutPolicy(policy.clone()))?;
         self.policies.put(policy)?;

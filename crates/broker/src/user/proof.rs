@@ -133,7 +133,7 @@ mod tests {
             (Credential::SaltedSha512(sha512.into()), "secret-usha512"),
             (Credential::SaltedMd5("ab3f7bb4dfadee9b37c24f9a4b0c0a86ae012d71".into()), "secret-umd5"),
         ] {
-            assert!(verify(password.as_bytes(), &[credential.clone()]), "{credential:?}");
+            assert!(verify(password.as_bytes(), std::slice::from_ref(&credential)), "{credential:?}");
             assert!(!verify(b"other", &[credential]));
         }
     }

@@ -1,6 +1,7 @@
 //! The admin API: a table of rows. Each noun has a file; a row names method, path, who may and what is done.
 
 mod access;
+mod definitions;
 mod groups;
 mod overview;
 mod queues;
@@ -164,6 +165,8 @@ static ROUTES: [Route; 32] = [
     row("DELETE", "/api/v1/tenants/{}/permissions/{}", ADMINISTRATOR, access::delete_permission),
     row("PUT", "/api/v1/tenants/{}/topic-permissions/{}", ADMINISTRATOR, access::put_topic_permission),
     row("DELETE", "/api/v1/tenants/{}/topic-permissions/{}", ADMINISTRATOR, access::delete_topic_permission),
+    row("GET", "/api/v1/definitions", ADMINISTRATOR, definitions::export),
+    row("POST", "/api/v1/definitions", ADMINISTRATOR, definitions::import),
     row("GET", "/api/v1/whoami", Access::User, overview::whoami),
 ];
 
@@ -225,6 +228,11 @@ impl Call<'_> {
     fn names(&self) -> (String, String) {
         let at = |at: usize| self.parameters.get(at).cloned().unwrap_or_default();
         (at(0), at(1))
+    }
+
+    /// Whether something of that name stood behind the question mark.
+    fn is_asked(&self, name: &str) -> bool {
+        self.query.split('&').any(|pair| pair.split('=').next() == Some(name))
     }
 
     /// The body as JSON.

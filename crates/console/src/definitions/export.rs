@@ -7,8 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::{policies, policy, users};
 
-/// The definitions of everything. `version` is the version of RabbitMQ that we speak as.
-pub fn all(broker: &Broker, version: &str) -> Value {
+/// The version of RabbitMQ whose form this is.
+const VERSION: &str = "4.0.0";
+
+/// The definitions of everything.
+pub fn all(broker: &Broker) -> Value {
     let tenants = broker.tenants();
     let names = || tenants.iter().map(|tenant| tenant.name.as_str());
     let with = |tenant: &str, mut all: Vec<Value>| {
@@ -32,8 +35,8 @@ pub fn all(broker: &Broker, version: &str) -> Value {
         json!({ "user": one.user, "vhost": one.tenant, "exchange": exchange, "write": write, "read": read })
     });
     json!({
-        "rabbit_version": version,
-        "rabbitmq_version": version,
+        "rabbit_version": VERSION,
+        "rabbitmq_version": VERSION,
         "product_name": "Fourfold",
         "product_version": env!("CARGO_PKG_VERSION"),
         "users": broker.users().iter().filter_map(user).collect::<Vec<_>>(),
@@ -41,7 +44,7 @@ pub fn all(broker: &Broker, version: &str) -> Value {
         "permissions": permissions.collect::<Vec<_>>(),
         "topic_permissions": keys.collect::<Vec<_>>(),
         "parameters": policies::parameters(broker, None),
-        "global_parameters": [{ "name": "cluster_name", "value": broker.cluster_id() }],
+        "global_parameters": [],
         "policies": broker.policies(false).map(policy::show).collect::<Vec<_>>(),
         "queues": each(queues),
         "exchanges": each(exchanges),
@@ -50,10 +53,10 @@ pub fn all(broker: &Broker, version: &str) -> Value {
 }
 
 /// The definitions of one tenant. Its own name is left out of them, so that they can be taken into another.
-pub fn of_tenant(broker: &Broker, tenant: &str, version: &str) -> Value {
+pub fn of_tenant(broker: &Broker, tenant: &str) -> Value {
     let policies = broker.policies(false).filter(|one| one.tenant == tenant);
     json!({
-        "rabbit_version": version,
+        "rabbit_version": VERSION,
         "parameters": policies::parameters(broker, Some(tenant)),
         "policies": policies.map(policy::show).collect::<Vec<_>>(),
         "queues": queues(broker, tenant),

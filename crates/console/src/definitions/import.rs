@@ -46,20 +46,18 @@ pub(super) struct Import<'a> {
     report: Report,
 }
 
+/// Takes one object, by its tenant and its name.
+type Take = fn(&mut Import<'_>, &str, &str, &Map<String, Value>) -> Result<Outcome, String>;
+
 /// One section: its name, the field with its objects' names, whether it is within a tenant, and how one is taken.
 struct Section {
     name: &'static str,
     field: &'static str,
     in_tenant: bool,
-    take: fn(&mut Import<'_>, &str, &str, &Map<String, Value>) -> Result<Outcome, String>,
+    take: Take,
 }
 
-const fn section(
-    name: &'static str,
-    field: &'static str,
-    in_tenant: bool,
-    take: fn(&mut Import<'_>, &str, &str, &Map<String, Value>) -> Result<Outcome, String>,
-) -> Section {
+const fn section(name: &'static str, field: &'static str, in_tenant: bool, take: Take) -> Section {
     Section { name, field, in_tenant, take }
 }
 
@@ -67,16 +65,18 @@ const fn section(
 static SECTIONS: [Section; 10] = [
     section("users", "name", false, |import, _, name, body| import.user(name, body)),
     section("vhosts", "name", false, |import, _, name, body| import.vhost(name, body)),
-    section("permissions", "user", true, Import::permission),
-    section("topic_permissions", "user", true, Import::topic_permission),
-    section("parameters", "name", true, Import::parameter),
+    section("permissions", "user", true, |import, tenant, name, body| import.permission(tenant, name, body)),
+    section("topic_permissions", "user", true, |import, tenant, name, body| {
+        import.topic_permission(tenant, name, body)
+    }),
+    section("parameters", "name", true, |import, tenant, name, body| import.parameter(tenant, name, body)),
     section("global_parameters", "name", false, |_, _, _, _| {
         Ok(Outcome::Ignored("nothing here acts by global parameters".to_owned()))
     }),
-    section("policies", "name", true, Import::policy),
-    section("exchanges", "name", true, Import::exchange),
-    section("queues", "name", true, Import::queue),
-    section("bindings", "source", true, Import::binding),
+    section("policies", "name", true, |import, tenant, name, body| import.policy(tenant, name, body)),
+    section("exchanges", "name", true, |import, tenant, name, body| import.exchange(tenant, name, body)),
+    section("queues", "name", true, |import, tenant, name, body| import.queue(tenant, name, body)),
+    section("bindings", "source", true, |import, tenant, name, body| import.binding(tenant, name, body)),
 ];
 
 /// What says of a file what it is, and defines nothing.
@@ -162,7 +162,8 @@ impl Import<'_> {
             return self.report.add(section.name, within, "?", Outcome::Refused(why));
         };
         let name = body.get(section.field).and_then(Value::as_str);
-        let tenant = if section.in_tenant { within.or_else(|| body.get("vhost").and_then(Value::as_str)) } else { None };
+        let tenant =
+            if section.in_tenant { within.or_else(|| body.get("vhost").and_then(Value::as_str)) } else { None };
         let outcome = match (name, tenant) {
             (None, _) => Err(format!("'{}' is missing", section.field)),
             (_, None) if section.in_tenant => Err("'vhost' is missing".to_owned()),
@@ -271,7 +272,8 @@ impl Import<'_> {
         self.check_tenant(tenant)?;
         self.check_user(user)?;
         let all = self.broker.topic_permissions();
-        let same = |one: &&TopicPermission| (&*one.user, &*one.tenant, &one.exchange) == (user, tenant, &asked.exchange);
+        let same =
+            |one: &&TopicPermission| (&*one.user, &*one.tenant, &one.exchange) == (user, tenant, &asked.exchange);
         let outcome = match all.iter().find(same) {
             Some(known) if *known == asked => return Ok(Outcome::There),
             Some(_) => Outcome::Changed,

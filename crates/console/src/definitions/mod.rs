@@ -12,6 +12,3 @@ mod users;
 
 pub use export::{all, of_tenant};
 pub use import::{Scope, import};
-pub use policies::parameters;
-pub use report::{Outcome, Report};
-pub use users::limit;

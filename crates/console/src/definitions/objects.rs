@@ -165,18 +165,18 @@ impl Import<'_> {
     /// Whether it was bound before the import.
     fn is_bound(&mut self, spec: &BindingSpec) -> bool {
         let broker = &self.broker;
-        let known = self.bound.entry(spec.tenant.to_string()).or_insert_with(|| {
-            broker.bindings(&spec.tenant).iter().map(identity).collect()
-        });
+        let known = self
+            .bound
+            .entry(spec.tenant.to_string())
+            .or_insert_with(|| broker.bindings(&spec.tenant).iter().map(identity).collect());
         known.contains(&identity(spec))
     }
 
     /// Whether both ends of a binding are there, or would be.
     fn ends(&self, spec: &BindingSpec) -> Result<(), String> {
         let tenant = &*spec.tenant;
-        let exchange = |name: &str| {
-            self.broker.exchange(tenant, name).is_some() || self.would("exchanges", tenant, name)
-        };
+        let exchange =
+            |name: &str| self.broker.exchange(tenant, name).is_some() || self.would("exchanges", tenant, name);
         let queue = |name: &str| {
             let found = self.broker.queue(self.session, tenant, name);
             !matches!(found, Err(broker::BrokerError::Missing { .. })) || self.would("queues", tenant, name)
@@ -185,7 +185,9 @@ impl Import<'_> {
             return Err(format!("no exchange '{}' in vhost '{tenant}'", spec.exchange.as_str()));
         }
         match &spec.destination {
-            Destination::Queue(name) if !queue(name) => Err(format!("no queue '{}' in vhost '{tenant}'", name.as_str())),
+            Destination::Queue(name) if !queue(name) => {
+                Err(format!("no queue '{}' in vhost '{tenant}'", name.as_str()))
+            }
             Destination::Exchange(name) if !exchange(name) => {
                 Err(format!("no exchange '{}' in vhost '{tenant}'", name.as_str()))
             }

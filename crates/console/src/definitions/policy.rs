@@ -1,7 +1,7 @@
 //! Policies in RabbitMQ's words: what each key means, which kinds of queues know it, in whose words it is refused.
 //!
-//! As RabbitMQ 4 does: a key that it does not know is refused; keys that steer what there is none of here (where replicas
-//! lie, how many there are, memory that each queue is given) are taken and have no effect.
+//! As RabbitMQ 4 does: a key that it does not know is refused; keys that steer what there is none of here (where
+//! replicas lie, how many there are, memory that each queue is given) are taken and have no effect.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use broker::policy::{AppliesTo, Policy, PolicyOptions};
 use broker::queue::{NO_DELIVERY_LIMIT, Overflow, QueueKind};
 use model::interval_ms;
 use serde_json::{Map, Value, json};
-
 
 /// Why a policy is refused.
 pub type Why = String;
@@ -118,7 +117,7 @@ fn is_word(value: &Value, words: &[&str]) -> bool {
     value.as_str().is_some_and(|word| words.contains(&word))
 }
 
-/// Takes those keys out of a definition that nothing here acts by and that RabbitMQ 4 would refuse, since older servers'
+/// Takes those keys out of a definition that nothing here acts by and that RabbitMQ 4 would refuse: older servers'
 /// exports have them. Answers which.
 pub fn drop_gone(body: &mut Map<String, Value>) -> Vec<String> {
     let Some(definition) = body.get_mut("definition").and_then(Value::as_object_mut) else { return Vec::new() };
@@ -140,13 +139,14 @@ pub fn read(tenant: &str, name: &str, is_operator: bool, body: &Map<String, Valu
         return Err(format!("[{}]", missing.join(",")));
     }
     let pattern = body.get("pattern").map_or(&Value::Null, |value| value);
-    let pattern = pattern.as_str().ok_or_else(|| failed(format!("pattern should be a binary but was {}", shown(pattern))))?;
+    let pattern =
+        pattern.as_str().ok_or_else(|| failed(format!("pattern should be a binary but was {}", shown(pattern))))?;
     let applies_to = applies_to(body.get("apply-to"))?;
     let priority = match body.get("priority") {
         None => 0,
-        Some(value) => value.as_i64().ok_or_else(|| {
-            failed(format!("priority should be a number, actually was {}", shown(value)))
-        })?,
+        Some(value) => value
+            .as_i64()
+            .ok_or_else(|| failed(format!("priority should be a number, actually was {}", shown(value))))?,
     };
     let definition = match body.get("definition") {
         Some(Value::Object(definition)) if definition.is_empty() => return Err(failed("no policy provided")),
@@ -249,7 +249,10 @@ mod tests {
             (json!({}), "[{key_missing,pattern},{key_missing,definition}]"),
             (json!({ "pattern": "a" }), "[{key_missing,definition}]"),
             (json!({ "pattern": "a", "definition": {} }), "Validation failed\n\nno policy provided\n"),
-            (json!({ "pattern": 1, "definition": { "expires": 3 } }), "Validation failed\n\npattern should be a binary but was 1\n"),
+            (
+                json!({ "pattern": 1, "definition": { "expires": 3 } }),
+                "Validation failed\n\npattern should be a binary but was 1\n",
+            ),
             (
                 json!({ "pattern": "a", "definition": { "expires": 3 }, "priority": "x" }),
                 "Validation failed\n\npriority should be a number, actually was <<\"x\">>\n",
@@ -300,7 +303,8 @@ mod tests {
 
     #[test]
     fn what_older_servers_had_is_taken_out_by_name() {
-        let body = json!({ "pattern": "a", "definition": { "ha-mode": "all", "ha-sync-mode": "automatic", "expires": 3 } });
+        let body =
+            json!({ "pattern": "a", "definition": { "ha-mode": "all", "ha-sync-mode": "automatic", "expires": 3 } });
         let mut body = body.as_object().unwrap().clone();
         assert_eq!(drop_gone(&mut body), ["ha-mode", "ha-sync-mode"]);
         assert_eq!(read("/", "p", false, &body).unwrap().options.expires_ms, Some(3));

@@ -25,7 +25,12 @@ const OURS: &str = "rabbit_password_hashing_argon2id";
 /// # Errors
 /// What does not fit, as a sentence.
 pub fn read(name: &str, body: &Map<String, Value>) -> Result<User, String> {
-    let user = User { name: name.to_owned(), tags: tags(body.get("tags"))?, limits: limits(body.get("limits"))?, ..User::default() };
+    let user = User {
+        name: name.to_owned(),
+        tags: tags(body.get("tags"))?,
+        limits: limits(body.get("limits"))?,
+        ..User::default()
+    };
     if let Some(password) = body.get("password").and_then(Value::as_str) {
         let credential = quick_credential(password.as_bytes()).map_err(|error| error.to_string())?;
         return Ok(User { credentials: vec![credential], ..user });
@@ -50,7 +55,9 @@ fn credential(hash: &str, algorithm: Option<&str>) -> Result<Credential, String>
     let named = algorithm.unwrap_or("rabbit_password_hashing_sha256");
     let Some((_, digest, make)) = HASHINGS.iter().find(|(name, ..)| *name == named) else {
         let known = HASHINGS.map(|(name, ..)| name).join(", ");
-        return Err(format!("'hashing_algorithm' is '{named}', and only {known} are known: give the user a new password"));
+        return Err(format!(
+            "'hashing_algorithm' is '{named}', and only {known} are known: give the user a new password"
+        ));
     };
     if bytes.len() != SALT_BYTES + digest {
         let expected = SALT_BYTES + digest;
@@ -65,18 +72,16 @@ fn tags(value: Option<&Value>) -> Result<Vec<String>, String> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(words(text)),
-        Some(Value::Array(all)) => {
-            all.iter().map(|tag| tag.as_str().map(str::to_owned).ok_or("'tags' holds what is no text".to_owned())).collect()
-        }
+        Some(Value::Array(all)) => all
+            .iter()
+            .map(|tag| tag.as_str().map(str::to_owned).ok_or("'tags' holds what is no text".to_owned()))
+            .collect(),
         Some(_) => Err("'tags' is neither a list nor a text".to_owned()),
     }
 }
 
 fn limits(value: Option<&Value>) -> Result<UserLimits, String> {
-    Ok(UserLimits {
-        connections_max: limit(value, "max-connections")?,
-        channels_max: limit(value, "max-channels")?,
-    })
+    Ok(UserLimits { connections_max: limit(value, "max-connections")?, channels_max: limit(value, "max-channels")? })
 }
 
 /// One limit of several; a negative one is none.
@@ -113,7 +118,8 @@ fn shown(credential: &Credential) -> (String, &'static str) {
         Credential::SaltedMd5(hex) => (hex, 2),
     };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or_default();
-    let bytes = hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |number, byte| number << 4 | digit(byte)) as u8);
+    let bytes =
+        hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |number, byte| number << 4 | digit(byte)) as u8);
     (encoded(&bytes.collect::<Vec<_>>()), HASHINGS[at].0)
 }
 

@@ -5,10 +5,10 @@ use broker::queue::{ReadFilter, ReadFrom, ReadSpec};
 use model::{Header, HeaderValue, Wall};
 
 use crate::api::queue::of_stream;
-use crate::api::queue_args::interval_ms;
 use crate::conn::Call;
 use crate::errors::{Refusal, VHOST};
 use crate::wire::table::type_name;
+use model::interval_ms;
 
 /// Those that only streams take.
 pub const ARGUMENTS: [&str; 4] =
