@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::CliError;
 use super::client::{Client, encode};
 use super::output::{Format, print, print_json, print_rows};
+use super::routing::{QueueDeclared, declare_queue};
+use super::vhost::InVhost;
 
 /// Where the server is and who asks.
 #[derive(Clone, Debug, Args)]
@@ -24,7 +26,7 @@ pub struct AdminArgs {
     password_file: Option<PathBuf>,
     /// How to show answers
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    pub output: Format,
 }
 
 /// Which server is to be checked.
@@ -88,6 +90,8 @@ pub enum GroupVerb {
 /// What is done with queues.
 #[derive(Clone, Debug, Subcommand)]
 pub enum QueueVerb {
+    /// Make a queue
+    Declare(QueueDeclared),
     /// List all queues
     List,
     /// Show a queue
@@ -130,7 +134,8 @@ pub enum UserVerb {
     },
 }
 
-fn connect(at: &AdminArgs) -> Result<Client, CliError> {
+/// The server that is asked.
+pub fn connect(at: &AdminArgs) -> Result<Client, CliError> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let server = at.server.clone().or_else(|| variable("FOURFOLD_SERVER"));
     let user = at.user.clone().or_else(|| variable("FOURFOLD_USER")).unwrap_or_else(|| "guest".to_owned());
@@ -156,8 +161,28 @@ fn show(at: &AdminArgs, path: &str, rows: &str, columns: &[(&str, &str)]) -> Res
     }
 }
 
+/// Asks for a list and shows it.
+pub fn show_all(at: &AdminArgs, path: &str, columns: &[(&str, &str)]) -> Result<(), CliError> {
+    let answer = connect(at)?.ask("GET", path, None)?;
+    match at.output {
+        Format::Json => print_json(&answer),
+        Format::Table => print_rows(&answer, columns),
+    }
+}
+
+/// Asks for one thing and shows all that is said of it.
+pub fn show_one(at: &AdminArgs, path: &str) -> Result<(), CliError> {
+    let answer = connect(at)?.ask("GET", path, None)?;
+    if at.output == Format::Json {
+        return print_json(&answer);
+    }
+    let fields = answer.as_object().into_iter().flatten();
+    let rows = fields.map(|(name, value)| json!({ "name": name, "value": value }));
+    print_rows(&Value::from_iter(rows), &[("WHAT", "name"), ("VALUE", "value")])
+}
+
 /// Asks for a change and says what came of it.
-fn change(at: &AdminArgs, request: (&str, &str), body: Option<&Value>, done: &str) -> Result<(), CliError> {
+pub fn change(at: &AdminArgs, request: (&str, &str), body: Option<&Value>, done: &str) -> Result<(), CliError> {
     let answer = connect(at)?.ask(request.0, request.1, body)?;
     match (at.output, answer["messages"].as_u64()) {
         (Format::Json, _) => print_json(&answer),
@@ -249,10 +274,12 @@ const QUEUE_COLUMNS: [(&str, &str); 6] = [
 ];
 
 /// `fourfold queue`.
-pub fn queue(at: &AdminArgs, verb: QueueVerb) -> Result<(), CliError> {
-    let path = |name: &str| format!("/api/v1/queues/{}", encode(name));
+pub fn queue(at: &AdminArgs, of: &InVhost, verb: QueueVerb) -> Result<(), CliError> {
+    let tenant = format!("?tenant={}", encode(&of.vhost));
+    let path = |name: &str| format!("/api/v1/queues/{}{tenant}", encode(name));
     match verb {
-        QueueVerb::List => show(at, "/api/v1/queues", "queues", &QUEUE_COLUMNS),
+        QueueVerb::Declare(asked) => declare_queue(at, of, &asked),
+        QueueVerb::List => show(at, &format!("/api/v1/queues{tenant}"), "queues", &QUEUE_COLUMNS),
         QueueVerb::Describe { name } => {
             let answer = connect(at)?.ask("GET", &path(&name), None)?;
             match at.output {
@@ -262,7 +289,8 @@ pub fn queue(at: &AdminArgs, verb: QueueVerb) -> Result<(), CliError> {
         }
         QueueVerb::Delete { name } => change(at, ("DELETE", &path(&name)), None, &format!("queue '{name}' deleted")),
         QueueVerb::Purge { name } => {
-            change(at, ("POST", &format!("{}/purge", path(&name))), None, &format!("queue '{name}' purged"))
+            let path = format!("/api/v1/queues/{}/purge{tenant}", encode(&name));
+            change(at, ("POST", &path), None, &format!("queue '{name}' purged"))
         }
     }
 }

@@ -89,7 +89,11 @@ impl Client {
         if (200..300).contains(&status) {
             return Ok(value);
         }
-        let reason = value["reason"].as_str().map_or_else(|| format!("the server answers {status}"), str::to_owned);
+        let reason = match &value["reason"] {
+            Value::String(reason) => reason.trim().replace("\n\n", ": "),
+            Value::Null => format!("the server answers {status}"),
+            other => other.to_string(),
+        };
         Err(ClientError::Refused { status, reason })
     }
 

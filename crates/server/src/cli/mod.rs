@@ -5,8 +5,11 @@
 mod admin;
 mod client;
 mod debug;
+mod definitions;
 mod flags;
 mod output;
+mod routing;
+mod vhost;
 
 use std::process::ExitCode;
 
@@ -17,7 +20,10 @@ use crate::serve::{ServeError, serve};
 use admin::{AdminArgs, CheckArgs, GroupVerb, QueueVerb, TopicVerb, UserVerb};
 use client::ClientError;
 use debug::DebugVerb;
+use definitions::{ExportWhat, ImportWhat};
 use flags::ServeFlags;
+use routing::{BindingVerb, ExchangeVerb};
+use vhost::{ConnectionVerb, InVhost, PermissionVerb, PolicyVerb, VhostVerb};
 
 /// How a command ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +37,9 @@ pub enum CliError {
     /// The server refused or is not there.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The server took not all of it.
+    #[error("{0}")]
+    Refused(String),
     /// What was asked makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -44,7 +53,7 @@ impl CliError {
         match self {
             CliError::Client(error) => error.code(),
             CliError::Config(_) | CliError::Usage(_) => 2,
-            CliError::Serve(_) | CliError::Local(_) => 1,
+            CliError::Serve(_) | CliError::Local(_) | CliError::Refused(_) => 1,
         }
     }
 }
@@ -83,12 +92,81 @@ enum Command {
         #[command(subcommand)]
         verb: GroupVerb,
     },
-    /// List, describe, purge and delete queues
+    /// Declare, list, describe, purge and delete queues
     Queue {
         #[command(flatten)]
         at: AdminArgs,
+        #[command(flatten)]
+        of: InVhost,
         #[command(subcommand)]
         verb: QueueVerb,
+    },
+    /// Declare, list, show and delete exchanges
+    Exchange {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(flatten)]
+        of: InVhost,
+        #[command(subcommand)]
+        verb: ExchangeVerb,
+    },
+    /// Declare, list and delete bindings
+    Binding {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(flatten)]
+        of: InVhost,
+        #[command(subcommand)]
+        verb: BindingVerb,
+    },
+    /// Put, list, show and delete virtual hosts
+    Vhost {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: VhostVerb,
+    },
+    /// Put, list and delete what users may do in virtual hosts
+    Permission {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(flatten)]
+        of: InVhost,
+        #[command(subcommand)]
+        verb: PermissionVerb,
+    },
+    /// Put, list, show and delete policies: options for all queues and exchanges whose name matches
+    Policy {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(flatten)]
+        of: InVhost,
+        /// Operators' policies, which limit what others ask for
+        #[arg(long, global = true)]
+        operator: bool,
+        #[command(subcommand)]
+        verb: PolicyVerb,
+    },
+    /// List, show and close connections
+    Connection {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        verb: ConnectionVerb,
+    },
+    /// Take definitions in that RabbitMQ or Fourfold exported, and report what does not map
+    Import {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        what: ImportWhat,
+    },
+    /// Write all definitions to a file
+    Export {
+        #[command(flatten)]
+        at: AdminArgs,
+        #[command(subcommand)]
+        what: ExportWhat,
     },
     /// Add, list and delete users
     User {
@@ -137,7 +215,15 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Debug { verb } => debug::run(verb),
         Command::Topic { at, verb } => admin::topic(&at, verb),
         Command::Group { at, verb } => admin::group(&at, verb),
-        Command::Queue { at, verb } => admin::queue(&at, verb),
+        Command::Queue { at, of, verb } => admin::queue(&at, &of, verb),
+        Command::Exchange { at, of, verb } => routing::exchange(&at, &of, verb),
+        Command::Binding { at, of, verb } => routing::binding(&at, &of, verb),
+        Command::Vhost { at, verb } => vhost::vhost(&at, verb),
+        Command::Permission { at, of, verb } => vhost::permission(&at, &of, verb),
+        Command::Policy { at, of, operator, verb } => vhost::policy(&at, &of, operator, verb),
+        Command::Connection { at, verb } => vhost::connection(&at, verb),
+        Command::Import { at, what } => definitions::import(&at, what),
+        Command::Export { at, what } => definitions::export(&at, what),
         Command::User { at, verb } => admin::user(&at, verb),
         Command::Status(args) => admin::status(&args),
         Command::Check(args) => admin::check(&args),
