@@ -133,7 +133,7 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 32] = [
+static ROUTES: [Route; 34] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
     row("GET", "/metrics/per-object", Access::Open, overview::metrics_per_object),
     row("GET", "/metrics/detailed", Access::Open, overview::metrics_detailed),

@@ -12,3 +12,4 @@ mod users;
 
 pub use export::{all, of_tenant};
 pub use import::{Scope, import};
+pub use policies::parameters;

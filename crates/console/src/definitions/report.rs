@@ -72,6 +72,18 @@ impl Report {
         }
     }
 
+    /// The reasons of what was refused.
+    pub fn refused(&self) -> Vec<String> {
+        let refused = |note: &Note| match &note.outcome {
+            Outcome::Refused(why) => Some(match &note.tenant {
+                Some(tenant) => format!("{why} ({} {tenant}/{})", note.section, note.name),
+                None => format!("{why} ({} {})", note.section, note.name),
+            }),
+            _ => None,
+        };
+        self.notes.iter().filter_map(refused).collect()
+    }
+
     /// As JSON.
     pub fn show(&self, dry_run: bool) -> Value {
         let mut counts = serde_json::Map::new();

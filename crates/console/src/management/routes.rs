@@ -5,8 +5,8 @@ use broker::user::Principal;
 
 use super::call::Call;
 use super::{
-    bindings, channels, connections, consumers, exchanges, health, limits, messages, nodes, overview, permissions,
-    queues, users, vhosts,
+    bindings, channels, connections, consumers, definitions, exchanges, health, limits, messages, nodes, overview,
+    permissions, policies, queues, users, vhosts,
 };
 use crate::api::{Handled, matches};
 use crate::http::Request;
@@ -19,6 +19,8 @@ pub enum Level {
     Management,
     /// Those who see everything.
     Monitoring,
+    /// Those who set policies.
+    Policymaker,
     /// Administrators.
     Administrator,
 }
@@ -32,12 +34,14 @@ impl Level {
         let role = match self {
             Level::Management => Role::Management,
             Level::Monitoring => Role::Monitoring,
+            Level::Policymaker => Role::Policymaker,
             Level::Administrator => Role::Administrator,
         };
         let reason = match self {
             _ if role.is_in(&who.tags) => return Ok(()),
             _ if !Role::Management.is_in(&who.tags) => "Not management user",
             Level::Monitoring => "Not monitor user",
+            Level::Policymaker => "Not policymaker user",
             _ => "Not administrator user",
         };
         Err(Refusal::new(401, "not_authorised", reason))
@@ -68,7 +72,7 @@ const fn row(method: &'static str, path: &'static str, level: Level, handle: fn(
     Route { method, path, level, handle }
 }
 
-use Level::{Administrator as Admin, Management as User, Monitoring as Monitor};
+use Level::{Administrator as Admin, Management as User, Monitoring as Monitor, Policymaker as Policy};
 
 static ROUTES: &[Route] = &[
     row("GET", "/api/overview", User, overview::overview),
@@ -146,6 +150,24 @@ static ROUTES: &[Route] = &[
     row("PUT", "/api/topic-permissions/{}/{}", Admin, permissions::put_topic),
     row("DELETE", "/api/topic-permissions/{}/{}", Admin, permissions::delete_topics),
     row("DELETE", "/api/topic-permissions/{}/{}/{}", Admin, permissions::delete_topic),
+    row("GET", "/api/policies", User, policies::list),
+    row("GET", "/api/policies/{}", User, policies::list_of_vhost),
+    row("GET", "/api/policies/{}/{}", User, policies::describe),
+    row("PUT", "/api/policies/{}/{}", Policy, policies::set),
+    row("DELETE", "/api/policies/{}/{}", Policy, policies::delete),
+    row("GET", "/api/operator-policies", User, policies::list_operators),
+    row("GET", "/api/operator-policies/{}", User, policies::list_operators_of_vhost),
+    row("GET", "/api/operator-policies/{}/{}", User, policies::describe_operator),
+    row("PUT", "/api/operator-policies/{}/{}", Admin, policies::set_operator),
+    row("DELETE", "/api/operator-policies/{}/{}", Admin, policies::delete_operator),
+    row("GET", "/api/parameters", Policy, policies::parameters),
+    row("GET", "/api/parameters/{}", Policy, policies::parameters),
+    row("GET", "/api/parameters/{}/{}", Policy, policies::parameters),
+    row("GET", "/api/parameters/{}/{}/{}", Policy, policies::parameter),
+    row("GET", "/api/definitions", Admin, definitions::export),
+    row("POST", "/api/definitions", Admin, definitions::import),
+    row("GET", "/api/definitions/{}", Admin, definitions::export_vhost),
+    row("POST", "/api/definitions/{}", Admin, definitions::import_vhost),
     row("GET", "/api/vhost-limits", User, limits::list_of_vhosts),
     row("GET", "/api/vhost-limits/{}", User, limits::list_of_vhost),
     row("PUT", "/api/vhost-limits/{}/{}", Admin, limits::put_of_vhost),
