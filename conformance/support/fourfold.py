@@ -30,14 +30,14 @@ def eventually(what, probe, seconds=30):
 
 
 class Broker:
-    """One fourfold process and its data folder; `options` are those of `serve`."""
+    """One fourfold process and its data folder; `options` are those of `serve`, `doors` are opened beside the usual."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, doors=()):
         self.options = options
         self.peer = {door: os.environ[name] for door, name in
                      [("kafka", "PEER_KAFKA"), ("amqp", "PEER_AMQP")] if name in os.environ}
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="fourfold-"))
-        self.ports = {"kafka": 0, "amqp": 0, "http": 0}
+        self.ports = {"kafka": 0, "amqp": 0, "http": 0} | {door: 0 for door in doors}
         self.process = None
 
     @property

@@ -15,6 +15,9 @@ pub struct Counters {
     let_go: AtomicU64,
     /// Where the server listens and what it uses.
     pub surroundings: Surroundings,
+    certificate_ends: AtomicU64,
+    certificates_taken: AtomicU64,
+    certificates_refused: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,23 @@ impl Counters {
     /// A connection was closed for lack of memory.
     pub fn let_go(&self) {
         self.let_go.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The TLS doors show a certificate that ends then, in seconds since 1970.
+    pub fn certificate(&self, ends: u64) {
+        self.certificate_ends.store(ends, Ordering::Relaxed);
+    }
+
+    /// The TLS files were read again while the server ran, and could be used or not.
+    pub fn certificate_read_again(&self, is_taken: bool) {
+        let count = if is_taken { &self.certificates_taken } else { &self.certificates_refused };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// When the certificate ends (0: there is none), times new files were taken, times they were refused.
+    pub fn read_certificate(&self) -> [u64; 3] {
+        let all = [&self.certificate_ends, &self.certificates_taken, &self.certificates_refused];
+        all.map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Memory used, its budget, and connections closed for lack of it.

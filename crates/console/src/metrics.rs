@@ -13,6 +13,7 @@ const TENANT: &str = "/";
 pub fn text(broker: &Broker, counters: &Counters) -> String {
     let mut page = Page::default();
     doors(&mut page, counters);
+    certificate(&mut page, counters);
     memory(&mut page, counters);
     journal(&mut page, broker);
     losses(&mut page, broker);
@@ -58,6 +59,20 @@ fn memory(page: &mut Page, counters: &Counters) {
     let name = "fourfold_connections_let_go_total";
     page.metric(name, "counter", "Connections closed because memory was short and they stood still.");
     page.sample(name, &[], let_go);
+}
+
+fn certificate(page: &mut Page, counters: &Counters) {
+    let [ends, taken, refused] = counters.read_certificate();
+    if ends == 0 {
+        return; // no door speaks TLS
+    }
+    let name = "fourfold_tls_certificate_end_seconds";
+    page.metric(name, "gauge", "When the certificate of the TLS doors ends, in seconds since 1970.");
+    page.sample(name, &[], ends);
+    let name = "fourfold_tls_reloads_total";
+    page.metric(name, "counter", "Times the files of TLS were read again, by whether they could be used.");
+    page.sample(name, &[("result", "taken")], taken);
+    page.sample(name, &[("result", "refused")], refused);
 }
 
 fn doors(page: &mut Page, counters: &Counters) {

@@ -87,7 +87,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let plans = plans(settings);
     let counters = Arc::new(Counters::new(plans.iter().map(|plan| plan.name)));
     let tongues = tongues::all(settings, &counters);
-    let tls = open_tls(settings, &plans)?;
+    let tls = open_tls(settings, &plans, &counters)?;
     warn_of_small_journal(settings);
     let broker = open(settings, &tongues, &clock)?;
     check_exposure(settings, &plans, &broker)?;
@@ -153,7 +153,11 @@ fn plans(settings: &Settings) -> Vec<DoorPlan> {
 }
 
 /// What the doors that speak TLS use, if there are any; checked before anything is opened.
-fn open_tls(settings: &Settings, plans: &[DoorPlan]) -> Result<Option<Arc<Keeper>>, ServeError> {
+fn open_tls(
+    settings: &Settings,
+    plans: &[DoorPlan],
+    counters: &Arc<Counters>,
+) -> Result<Option<Arc<Keeper>>, ServeError> {
     let has_door = plans.iter().any(|plan| plan.tls);
     let is_set = settings.tls.cert.is_some() || settings.tls.key.is_some() || settings.tls.client_ca.is_some();
     if !has_door {
@@ -165,7 +169,7 @@ fn open_tls(settings: &Settings, plans: &[DoorPlan]) -> Result<Option<Arc<Keeper
         }
         return Ok(None);
     }
-    let keeper = Keeper::open(settings.tls.clone())?;
+    let keeper = Keeper::open(settings.tls.clone(), Arc::clone(counters))?;
     keeper.watch().map_err(system("watching the files of TLS"))?;
     Ok(Some(keeper))
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use broker::OUTPUT_BYTES_MAX;
+use console::counters::Counters;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rig::Running;
 use rustls::pki_types::pem::PemObject as _;
@@ -25,6 +26,8 @@ const LONG: Duration = Duration::from_secs(20);
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: PathBuf,
+    /// What the server counts.
+    counters: Arc<Counters>,
 }
 
 impl Authority {
@@ -38,7 +41,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, format!("authority {count}"));
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.join("ca.pem"), issuer.pem()).unwrap();
-        Authority { issuer, folder }
+        Authority { issuer, folder, counters: Arc::default() }
     }
 
     /// A certificate of this name and its key, as PEM.
@@ -71,7 +74,7 @@ impl Authority {
     /// A server with a certificate of ours.
     fn serve(&self, client_auth: ClientAuth) -> (Running, Arc<Keeper>) {
         self.write(&self.issue("server"));
-        let keeper = Keeper::open(self.settings(client_auth)).unwrap();
+        let keeper = Keeper::open(self.settings(client_auth), Arc::clone(&self.counters)).unwrap();
         (Running::with(1 << 30, Some(Arc::clone(&keeper))), keeper)
     }
 
@@ -274,7 +277,9 @@ fn new_files_are_taken_for_new_connections_and_bad_ones_are_not() {
         let mut new = dial(&server, &config);
         assert_eq!((ask(&mut new, "echo 4").unwrap().as_str(), shown(&new).as_str()), ("4", "renewed"));
     }
-    assert_eq!(keeper.reloads(), (1, 3));
+    let [ends, taken, refused] = authority.counters.read_certificate();
+    assert_eq!((taken, refused), (1, 3));
+    assert!(ends > 3_000_000_000, "2090: {ends}");
 }
 
 #[test]
@@ -289,7 +294,7 @@ fn what_cannot_be_used_is_refused_by_the_name_of_its_option() {
     let refused = |change: &dyn Fn(&mut TlsSettings)| -> TlsError {
         let mut settings = good.clone();
         change(&mut settings);
-        Keeper::open(settings).err().unwrap()
+        Keeper::open(settings, Arc::default()).err().unwrap()
     };
     let cases: [(TlsError, &str); 8] = [
         (refused(&|s| s.cert = None), "--tls-cert"),

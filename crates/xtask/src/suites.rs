@@ -40,6 +40,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite { name: "amqp/aio-pika", needs: &[Runtime::Python], kind: Kind::Pytest },
     Suite { name: "amqp/node", needs: &[Runtime::Node], kind: Kind::NodeTest },
     Suite { name: "amqp/lapin", needs: &[], kind: Kind::CargoTest },
+    Suite { name: "tls/python", needs: &[Runtime::Python], kind: Kind::Pytest },
 ];
 
 impl Suite {

@@ -116,6 +116,12 @@ impl Identity {
         self.certificate.validity.split_once(" - ").map_or("", |(_, until)| until)
     }
 
+    /// The same in seconds since 1970.
+    #[must_use]
+    pub fn ends(&self) -> u64 {
+        self.certificate.not_after.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |ends| ends.as_secs())
+    }
+
     /// What is to be said about the dates of the certificate at `now`, if anything.
     #[must_use]
     pub fn warning(&self, now: SystemTime) -> Option<String> {

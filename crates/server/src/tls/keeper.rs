@@ -2,10 +2,11 @@
 //! changed. Files that cannot be used change nothing: what was there goes on. Connections keep what they began with.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
+
+use console::counters::Counters;
 
 use super::identity::{Identity, TlsError};
 use super::options::TlsSettings;
@@ -21,22 +22,21 @@ pub struct Keeper {
     settings: TlsSettings,
     current: RwLock<Arc<Identity>>,
     seen: Mutex<Vec<Stamp>>,
-    /// Times new files were taken, and times they were refused.
-    taken: AtomicU64,
-    refused: AtomicU64,
+    counters: Arc<Counters>,
 }
 
 impl Keeper {
-    /// Reads the files for the first time.
+    /// Reads the files for the first time; what comes of it is also shown by `counters`.
     ///
     /// # Errors
     /// [`TlsError`].
-    pub fn open(settings: TlsSettings) -> Result<Arc<Keeper>, TlsError> {
+    pub fn open(settings: TlsSettings, counters: Arc<Counters>) -> Result<Arc<Keeper>, TlsError> {
         let seen = Mutex::new(stamps(&settings));
         let identity = Identity::load(&settings)?;
         warn_of_readers(&settings);
-        let (current, taken, refused) = (RwLock::new(Arc::new(identity)), AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Keeper { settings, current, seen, taken, refused }))
+        counters.certificate(identity.ends());
+        let current = RwLock::new(Arc::new(identity));
+        Ok(Arc::new(Keeper { settings, current, seen, counters }))
     }
 
     /// What new connections use.
@@ -45,30 +45,23 @@ impl Keeper {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Times new files were taken and refused.
-    #[must_use]
-    pub fn reloads(&self) -> (u64, u64) {
-        (self.taken.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
-    }
-
     /// Reads the files again, whether they look changed or not. Says what came of it.
     pub fn reload(&self) {
         // Looked at before they are read: what changes meanwhile is seen the next time.
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = stamps(&self.settings);
-        match Identity::load(&self.settings) {
+        let read = Identity::load(&self.settings);
+        self.counters.certificate_read_again(read.is_ok());
+        match read {
             Ok(identity) => {
                 let (subject, until) = (&identity.certificate.subject, identity.until());
                 tracing::info!(%subject, %until, "new connections get the TLS certificate that was just read");
                 if let Some(warning) = identity.warning(SystemTime::now()) {
                     tracing::warn!("{warning}");
                 }
+                self.counters.certificate(identity.ends());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
-                self.taken.fetch_add(1, Ordering::Relaxed);
             }
-            Err(why) => {
-                tracing::error!("the TLS files cannot be used, those of before stay in use: {why}");
-                self.refused.fetch_add(1, Ordering::Relaxed);
-            }
+            Err(why) => tracing::error!("the TLS files cannot be used, those of before stay in use: {why}"),
         }
     }
 
