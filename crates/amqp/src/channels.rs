@@ -22,6 +22,13 @@ impl Channels {
         self.sorted.iter().find(|channel| wanted(channel)).map(|channel| channel.number)
     }
 
+    /// Bytes of memory that they hold for their clients: what is not acknowledged yet, and what waits for a commit.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let staged = |channel: &Channel| channel.tx.as_ref().map_or(0, |tx| usize::try_from(tx.bytes).unwrap_or(0));
+        self.sorted.iter().map(|channel| channel.unacked.memory_bytes() + staged(channel)).sum()
+    }
+
     /// Adds one; the number must be free.
     pub fn insert(&mut self, channel: Channel) {
         if let Err(at) = self.find(channel.number) {

@@ -133,7 +133,8 @@ impl Session for AmqpSession {
     }
 
     fn memory_bytes(&self) -> usize {
-        usize::try_from(self.conn.unfinished_bytes).unwrap_or(usize::MAX)
+        let unfinished = usize::try_from(self.conn.unfinished_bytes).unwrap_or(usize::MAX);
+        unfinished.saturating_add(self.channels.memory_bytes())
     }
 }
 

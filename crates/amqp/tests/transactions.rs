@@ -64,6 +64,23 @@ fn publishes_and_acks_count_from_the_commit_on() {
 }
 
 #[test]
+fn what_waits_for_a_commit_or_an_acknowledgement_counts_as_memory() {
+    let (mut world, at, _) = world();
+    let idle = world.memory(at);
+    world.send(at, &select());
+    for _ in 0..10 {
+        world.send(at, &publish(1, ("", "q"), 0, PERSISTENT, &[7; 10_000]));
+    }
+    assert!(world.memory(at) >= idle + 100_000, "{}", world.memory(at));
+    world.send(at, &commit());
+    assert!(world.memory(at) < idle + 1000, "{}", world.memory(at));
+    for _ in 0..10 {
+        world.send(at, &get(1, "q", false));
+    }
+    assert!(world.memory(at) >= idle + 10 * 32, "{}", world.memory(at));
+}
+
+#[test]
 fn a_rollback_forgets_publishes_and_gives_acks_back() {
     let (mut world, at, other) = world();
     world.send(other, &publish(1, ("", "q"), 0, PERSISTENT, b"1"));

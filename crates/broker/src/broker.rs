@@ -189,10 +189,10 @@ impl Broker {
         self.core.failure.as_ref().or_else(|| self.core.storage.failure())
     }
 
-    /// Bytes of memory that reading keeps for later readers.
+    /// Bytes of memory that reading keeps for later readers, and what queues have read ahead for their consumers.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.core.storage.memory_bytes()
+        self.core.storage.memory_bytes() + self.queues.windows_bytes
     }
 
     /// Why messages are refused for lack of space, if they are: for a while, it heals alone.

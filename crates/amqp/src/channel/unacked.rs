@@ -45,6 +45,12 @@ impl Unacked {
         self.entries.iter().any(|(entry, settled)| !settled && entry.key == key)
     }
 
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(Unsettled, bool)>()
+    }
+
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

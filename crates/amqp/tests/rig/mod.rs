@@ -314,6 +314,10 @@ impl World {
         frames.remove(0)
     }
 
+    pub fn memory(&self, at: usize) -> usize {
+        self.links[at].session.memory_bytes()
+    }
+
     pub fn is_closed(&self, at: usize) -> bool {
         self.links[at].out.is_closing()
     }

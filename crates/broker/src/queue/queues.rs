@@ -45,7 +45,7 @@ pub(crate) struct Queues {
     /// Queues that must be looked at at a moment.
     pub(super) timers: Timers<u64>,
     /// Bytes read ahead.
-    pub(super) windows_bytes: usize,
+    pub(crate) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
     pub(crate) policies: Policies,
     pub(crate) mailboxes: Mailboxes,
