@@ -16,6 +16,8 @@ pub struct Settings {
     pub advertised_ssl: Option<(String, u16)>,
     /// Whose topics and groups the clients see.
     pub tenant: Name,
+    /// Whose permissions in that tenant clients have, since they do not log in; without one they may do everything.
+    pub user: Option<Name>,
     /// Make a topic when a client that allows it asks for one that does not exist (`auto.create.topics.enable`).
     pub auto_create_topics: bool,
     /// Partitions of topics made without a number (`num.partitions`).
@@ -45,6 +47,7 @@ impl Default for Settings {
             advertised: None,
             advertised_ssl: None,
             tenant: Name::fixed("/"),
+            user: None,
             auto_create_topics: true,
             partitions_default: 1,
             request_bytes_max: 100 << 20,

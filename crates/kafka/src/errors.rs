@@ -41,6 +41,8 @@ impl ErrorCode {
     pub const INVALID_TXN_STATE: ErrorCode = ErrorCode(48);
     pub const KAFKA_STORAGE_ERROR: ErrorCode = ErrorCode(56);
     pub const NON_EMPTY_GROUP: ErrorCode = ErrorCode(68);
+    pub const TOPIC_AUTHORIZATION_FAILED: ErrorCode = ErrorCode(29);
+    pub const GROUP_AUTHORIZATION_FAILED: ErrorCode = ErrorCode(30);
     pub const GROUP_ID_NOT_FOUND: ErrorCode = ErrorCode(69);
     pub const FETCH_SESSION_ID_NOT_FOUND: ErrorCode = ErrorCode(70);
     pub const INVALID_FETCH_SESSION_EPOCH: ErrorCode = ErrorCode(71);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use broker::Cx;
+use broker::access::NoEntry;
 use broker::connection::{ConnectionFigures, ConnectionInfo, Encryption};
 use model::{Header, HeaderValue, Name};
 
@@ -16,6 +17,17 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
+    /// Why a client that has made no request yet is one too many, if it is.
+    pub fn no_room(&self, asker: &Asker, cx: &Cx<'_>) -> Option<&'static str> {
+        let user = asker.settings.user.as_deref().unwrap_or_default();
+        match self.figures.is_none().then(|| cx.broker.enter(user, &asker.settings.tenant))? {
+            Err(NoEntry::TenantFull(_)) => Some("the tenant has all the connections that it may have"),
+            Err(NoEntry::UserFull(_)) => Some("the user has all the connections that they may have"),
+            // What nothing is granted for is refused by what it asks.
+            Err(NoEntry::NoTenant | NoEntry::NotGranted) | Ok(()) => None,
+        }
+    }
+
     /// The client has made a request under this name.
     pub fn announce(&mut self, asker: &Asker, client_id: &str, cx: &mut Cx<'_>) {
         if self.figures.is_some() {
@@ -29,7 +41,7 @@ impl Presence {
             session: asker.peer.session,
             tongue: "kafka",
             protocol: "Kafka",
-            user: Name::fixed(""),
+            user: asker.settings.user.clone().unwrap_or_else(|| Name::fixed("")),
             tenant: asker.settings.tenant.clone(),
             peer: asker.peer.remote,
             own: asker.peer.local,

@@ -83,6 +83,10 @@ impl KafkaSession {
             self.close("a request whose header is malformed", cx);
             return;
         };
+        if let Some(why) = self.presence.no_room(&self.asker, cx) {
+            self.close(why, cx);
+            return;
+        }
         self.asker.buffer = self.replies.buffer();
         let done = (row.handle)(&mut self.asker, cx, &call);
         self.presence.announce(&self.asker, call.client_id, cx);

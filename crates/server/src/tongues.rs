@@ -25,10 +25,20 @@ pub fn all(settings: &Settings, counters: &Arc<Counters>) -> Vec<Box<dyn Tongue>
 #[must_use]
 pub fn options() -> Vec<Opt> {
     let mut all = kafka_options();
+    all.push(kafka_access());
     all.extend(kafka_limits());
     all.extend(amqp_options());
     all.extend(certificate_login());
     all
+}
+
+fn kafka_access() -> Opt {
+    let help = "Whose permissions in '/' Kafka clients have, who do not log in. Without it: they may do everything.";
+    option("kafka.user", Kind::Text, String::new(), help, |s, v| {
+        let name = model::Name::new(v).map_err(|why| why.to_string())?;
+        s.kafka.user = (!v.is_empty()).then_some(name);
+        Ok(())
+    })
 }
 
 fn kafka_options() -> Vec<Opt> {

@@ -9,7 +9,7 @@ use model::ReadError;
 
 use super::asker::{error_text, is_topic_name};
 use super::describe_configs::{BROKER, TOPIC};
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -140,6 +140,8 @@ impl<'r> Altering<'r> {
                 Err((ErrorCode::INVALID_TOPIC_EXCEPTION, format!("'{name}' is no topic name")))
             }
             (TOPIC, name) => {
+                let allowed = asker.may_use(cx.broker, name, CONFIGURE);
+                allowed.map_err(|code| (code, format!("no permission to change topic '{name}'")))?;
                 let topic = (asker.settings.tenant.as_str(), name);
                 let altered = cx.broker.alter_topic(topic, changes, self.validate_only, cx.now);
                 let lsn = altered.map_err(|error| (ErrorCode::from(&error), error.to_string()))?;

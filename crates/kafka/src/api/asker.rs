@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use broker::access::{Operation, Resource};
 use broker::topic::TopicInfo;
 use broker::{Broker, Peer};
 use model::TopicId;
 
 use crate::call::ReplyTo;
 use crate::config::Settings;
+use crate::errors::ErrorCode;
 use crate::pending::{Answer, Fail, Gate};
 use crate::session::CallIds;
-use crate::wire::{Text, Wire};
+use crate::wire::{Text, Uuid, Wire};
 
 /// The longest text of an error that clients are told, in bytes.
 const ERROR_TEXT_BYTES_MAX: usize = 1000;
@@ -74,16 +76,69 @@ impl Asker {
         format!("/{}", self.peer.remote.ip().to_canonical())
     }
 
-    /// A topic by name.
-    pub fn topic<'b>(&self, broker: &'b Broker, name: &str) -> Option<&'b TopicInfo> {
-        broker.topic(&self.settings.tenant, name).filter(|_| is_topic_name(name))
+    /// Whether the client may use `resource` so.
+    fn may(&self, broker: &Broker, resource: Resource<'_>, using: Using) -> bool {
+        let Some(user) = &self.settings.user else { return true };
+        let may = |operation| broker.authorize((user, &self.settings.tenant), resource, operation).is_ok();
+        match using {
+            Using::For(operation) => may(operation),
+            Using::Seeing => [Operation::Read, Operation::Write, Operation::Configure].into_iter().any(may),
+        }
+    }
+
+    /// A topic by name. What the client may not use is not told to be there or not.
+    pub fn topic<'b>(&self, broker: &'b Broker, name: &str, using: Using) -> Result<&'b TopicInfo, ErrorCode> {
+        self.may_use(broker, name, using)?;
+        let found = broker.topic(&self.settings.tenant, name).filter(|_| is_topic_name(name));
+        found.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    }
+
+    /// Whether the client may use a topic of that name, which need not exist.
+    pub fn may_use(&self, broker: &Broker, name: &str, using: Using) -> Result<(), ErrorCode> {
+        match self.may(broker, Resource::Topic(name), using) {
+            true => Ok(()),
+            false => Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED),
+        }
     }
 
     /// A topic by its id.
-    pub fn topic_by_id<'b>(&self, broker: &'b Broker, id: [u8; 16]) -> Option<&'b TopicInfo> {
-        broker.topic_by_id(&self.settings.tenant, TopicId(id)).filter(|topic| is_topic_name(&topic.name))
+    pub fn topic_by_id<'b>(&self, broker: &'b Broker, id: Uuid, using: Using) -> Result<&'b TopicInfo, ErrorCode> {
+        let found = broker.topic_by_id(&self.settings.tenant, TopicId(id)).filter(|info| is_topic_name(&info.name));
+        let info = found.ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?;
+        self.may_use(broker, &info.name, using)?;
+        Ok(info)
+    }
+
+    /// All topics that the client may see.
+    pub fn topics<'b>(&self, broker: &'b Broker) -> impl Iterator<Item = &'b TopicInfo> {
+        let all = broker.topics(&self.settings.tenant).into_iter();
+        all.filter(|info| is_topic_name(&info.name) && self.may_use(broker, &info.name, Using::Seeing).is_ok())
+    }
+
+    /// Whether the client may use a group.
+    pub fn may_use_group(&self, broker: &Broker, group: &str, using: Using) -> Result<(), ErrorCode> {
+        match self.may(broker, Resource::Group(group), using) {
+            true => Ok(()),
+            false => Err(ErrorCode::GROUP_AUTHORIZATION_FAILED),
+        }
     }
 }
+
+/// What a topic or group is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Using {
+    /// This.
+    For(Operation),
+    /// To know that it is there: whoever may do anything with it may.
+    Seeing,
+}
+
+/// To take messages out of a topic; to be a member of a group.
+pub(crate) const READ: Using = Using::For(Operation::Read);
+/// To put messages into a topic.
+pub(crate) const WRITE: Using = Using::For(Operation::Write);
+/// To make, change or remove it, or what it holds.
+pub(crate) const CONFIGURE: Using = Using::For(Operation::Configure);
 
 /// The longest name of a topic: with its partition it was once a folder's.
 const TOPIC_NAME_BYTES_MAX: usize = 249;

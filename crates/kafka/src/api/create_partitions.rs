@@ -7,7 +7,7 @@ use broker::{Cx, Lsn, SyncPolicy};
 use model::ReadError;
 
 use super::asker::error_text;
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -78,8 +78,8 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 }
 
 fn grow(asker: &Asker, cx: &mut Cx<'_>, topic: &GrowingTopic<'_>, validate_only: bool) -> Result<Lsn, Refusal> {
-    let missing = || (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no topic '{}'", topic.name));
-    let has = asker.topic(cx.broker, &topic.name).ok_or_else(missing)?.partitions.len() as i64;
+    let found = asker.topic(cx.broker, &topic.name, CONFIGURE);
+    let has = found.map_err(|code| (code, no_topic(code, &topic.name)))?.partitions.len() as i64;
     let more = i64::from(topic.count) - has;
     if more > i64::from(PARTITIONS_MAX) {
         let text = format!("the request asks for {more} more partitions; at most {PARTITIONS_MAX} are made at once");
@@ -96,6 +96,13 @@ fn grow(asker: &Asker, cx: &mut Cx<'_>, topic: &GrowingTopic<'_>, validate_only:
     let of = (asker.settings.tenant.as_str(), &*topic.name);
     let grown = cx.broker.grow_topic(of, i64::from(topic.count), validate_only, cx.now);
     grown.map_err(|error| (ErrorCode::from(&error), error.to_string()))
+}
+
+fn no_topic(code: ErrorCode, name: &str) -> String {
+    match code {
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED => format!("topic '{name}' is not theirs to change"),
+        _ => format!("no topic '{name}'"),
+    }
 }
 
 fn fail(to: ReplyTo, frame: &[u8]) -> Option<Sink> {

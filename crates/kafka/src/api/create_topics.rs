@@ -7,7 +7,7 @@ use broker::{Cx, Lsn, SyncPolicy};
 use model::{Name, ReadError};
 
 use super::asker::{error_text, is_topic_name};
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -132,7 +132,11 @@ fn create(
     validate_only: bool,
 ) -> Result<(TopicInfo, Lsn), Refusal> {
     check_name(asker, cx, &topic.name)?;
-    if asker.topic(cx.broker, &topic.name).is_some() {
+    let found = asker.topic(cx.broker, &topic.name, CONFIGURE).map(drop);
+    if found == Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED) {
+        return Err(refusal(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "no permission to make this topic"));
+    }
+    if found.is_ok() {
         let text = format!("topic '{}' already exists", topic.name);
         return Err(refusal(ErrorCode::TOPIC_ALREADY_EXISTS, text));
     }

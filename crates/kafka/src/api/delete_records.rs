@@ -5,7 +5,7 @@ use broker::{Cx, Lsn, SyncPolicy};
 use model::{LogId, Offset, ReadError};
 
 use super::asker::log_of;
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -72,7 +72,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 
 /// A topic from which records may be removed.
 fn find(asker: &Asker, cx: &Cx<'_>, name: &str) -> Result<TopicInfo, ErrorCode> {
-    let info = asker.topic(cx.broker, name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let info = asker.topic(cx.broker, name, CONFIGURE)?;
     if info.internal {
         return Err(ErrorCode::INVALID_TOPIC_EXCEPTION);
     }

@@ -4,7 +4,7 @@ use broker::{Cx, Lsn, SyncPolicy};
 use model::{Name, ReadError};
 
 use super::asker::error_text;
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -50,8 +50,8 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 fn delete<'a>(asker: &Asker, cx: &mut Cx<'_>, topic: DeleteTopic<'a>, gate: &mut Option<Lsn>) -> DeletedTopic<'a> {
     let found = match &topic.name {
         Some(_) if topic.topic_id != [0; 16] => Err(ErrorCode::INVALID_REQUEST),
-        Some(name) => asker.topic(cx.broker, name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        None => asker.topic_by_id(cx.broker, topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        Some(name) => asker.topic(cx.broker, name, CONFIGURE),
+        None => asker.topic_by_id(cx.broker, topic.topic_id, CONFIGURE),
     };
     let found = found.and_then(|info| match info.internal {
         true => Err(ErrorCode::INVALID_REQUEST),

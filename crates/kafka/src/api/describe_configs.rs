@@ -5,7 +5,7 @@ use broker::topic::{ConfigEntry, ConfigKind};
 use model::ReadError;
 
 use super::asker::{error_text, is_topic_name};
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::config::{BrokerConfig, ValueKind};
 use crate::errors::ErrorCode;
@@ -111,6 +111,8 @@ fn describe(
             Err((ErrorCode::INVALID_TOPIC_EXCEPTION, format!("'{name}' is no topic name")))
         }
         TOPIC => {
+            let seen = asker.may_use(cx.broker, name, Using::Seeing);
+            seen.map_err(|code| (code, format!("no permission to see topic '{name}'")))?;
             let entries = cx.broker.topic_config(&asker.settings.tenant, name);
             let entries = entries.map_err(|error| (ErrorCode::from(&error), error.to_string()))?;
             let asked = entries.into_iter().filter(|entry| is_asked(entry.name));

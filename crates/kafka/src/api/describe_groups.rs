@@ -5,7 +5,7 @@ use broker::group::{GroupInfo, GroupState, MemberInfo};
 use model::ReadError;
 
 use super::asker::operations;
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -63,6 +63,10 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         false => operations::NOT_ASKED,
     };
     let groups = request.groups.iter().map(|group_id| {
+        if let Err(code) = asker.may_use_group(cx.broker, group_id, Using::Seeing) {
+            let group_id = group_id.clone();
+            return DescribedGroup { group_id, error_code: code.0, ..DescribedGroup::default() };
+        }
         let info = cx.broker.describe_group(group_id);
         let mut described = describe(info, group_id);
         described.authorized_operations = authorized_operations;

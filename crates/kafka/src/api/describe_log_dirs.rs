@@ -7,7 +7,7 @@ use broker::Cx;
 use model::{LogId, ReadError};
 
 use super::asker::log_of;
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::pending::Answer;
 use crate::wire::{Text, messages};
@@ -61,13 +61,13 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
             partitions.sort_unstable();
             partitions.dedup();
             // What does not exist is left out.
-            if let Some(info) = asker.topic(cx.broker, name) {
+            if let Ok(info) = asker.topic(cx.broker, name, Using::Seeing) {
                 let logs = partitions.iter().filter_map(|index| Some((*index, log_of(info, *index)?)));
                 topics.push(sized(cx, name, logs));
             }
         }
     } else {
-        for info in cx.broker.topics(&asker.settings.tenant) {
+        for info in asker.topics(cx.broker) {
             let logs = info.partitions.iter().enumerate().map(|(index, log)| (index as i32, *log));
             topics.push(sized(cx, &info.name, logs));
         }

@@ -11,7 +11,7 @@ use broker::{BrokerError, CallId, Cx, Part, Piece};
 use model::{LogId, Mono, Offset, ReadError};
 
 use super::asker::log_of;
-use super::{Asker, Row, Waiting, row_of};
+use super::{Asker, READ, Row, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::format::TAG;
@@ -198,17 +198,17 @@ fn bytes_of(asked: i32) -> usize {
 
 fn plan_topic(asker: &Asker, cx: &Cx<'_>, topic: &FetchTopic<'_>) -> PlanTopic {
     let by_id = topic.topic.is_empty();
-    let (info, unknown) = match by_id {
-        true => (asker.topic_by_id(cx.broker, topic.topic_id), ErrorCode::UNKNOWN_TOPIC_ID),
-        false => (asker.topic(cx.broker, &topic.topic), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    let info = match by_id {
+        true => asker.topic_by_id(cx.broker, topic.topic_id, READ),
+        false => asker.topic(cx.broker, &topic.topic, READ),
     };
     let partitions = topic.partitions.iter().map(|partition| PlanPartition {
         index: partition.partition,
         log: match info {
-            None => Err(unknown),
+            Err(code) => Err(code),
             // One node has led everything from epoch 0 on.
-            Some(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-            Some(info) => log_of(info, partition.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            Ok(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+            Ok(info) => log_of(info, partition.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
         },
         from: partition.fetch_offset,
         max_bytes: bytes_of(partition.partition_max_bytes),

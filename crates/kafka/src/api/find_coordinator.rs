@@ -1,9 +1,9 @@
 //! FindCoordinator: who looks after a group. This node does.
 
-use broker::Cx;
+use broker::{Broker, Cx};
 use model::ReadError;
 
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -39,14 +39,14 @@ messages! {
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 
-fn handle(asker: &mut Asker, _cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
+fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: FindCoordinatorRequest<'_> = call.read_body()?;
     if call.version() >= 4 {
-        let coordinators = request.coordinator_keys.iter().map(|key| find(asker, request.key_type, key));
+        let coordinators = request.coordinator_keys.iter().map(|key| find(asker, cx.broker, request.key_type, key));
         let response = FindCoordinatorResponse { coordinators: coordinators.collect(), ..Default::default() };
         return Ok(asker.reply(call.to, &response));
     }
-    let found = find(asker, request.key_type, &request.key);
+    let found = find(asker, cx.broker, request.key_type, &request.key);
     let response = FindCoordinatorResponse {
         error_code: found.error_code,
         error_message: found.error_message,
@@ -58,8 +58,11 @@ fn handle(asker: &mut Asker, _cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer
     Ok(asker.reply(call.to, &response))
 }
 
-fn find<'a>(asker: &Asker, key_type: i8, key: &Text<'a>) -> Coordinator<'a> {
+fn find<'a>(asker: &Asker, broker: &Broker, key_type: i8, key: &Text<'a>) -> Coordinator<'a> {
     let (code, message) = match key_type {
+        GROUP if asker.may_use_group(broker, key, Using::Seeing).is_err() => {
+            (ErrorCode::GROUP_AUTHORIZATION_FAILED, "no permission to use this group")
+        }
         GROUP => {
             let (host, port) = asker.address();
             let (key, node_id) = (key.clone(), asker.settings.node_id);

@@ -4,7 +4,7 @@ use broker::Cx;
 use broker::group::MemberRef;
 use model::ReadError;
 
-use super::{Asker, Row, row_of};
+use super::{Asker, READ, Row, row_of};
 use crate::call::Call;
 use crate::errors::code_of;
 use crate::pending::Answer;
@@ -33,6 +33,10 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         instance: request.group_instance_id.as_deref(),
         generation: request.generation_id,
     };
-    let error_code = code_of(&cx.broker.heartbeat(who, cx.now)).0;
+    let allowed = asker.may_use_group(cx.broker, &request.group_id, READ);
+    let error_code = match allowed {
+        Ok(()) => code_of(&cx.broker.heartbeat(who, cx.now)).0,
+        Err(code) => code.0,
+    };
     Ok(asker.reply(call.to, &HeartbeatResponse { error_code, ..HeartbeatResponse::default() }))
 }

@@ -7,7 +7,7 @@ use broker::group::{GroupError, JoinRequest, Joined};
 use bytes::Bytes;
 use model::{Name, ReadError};
 
-use super::{Asker, Row, Waiting, row_of};
+use super::{Asker, READ, Row, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -67,6 +67,11 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         Ok(group) if !group.is_empty() => group,
         _ => return Ok(answer(asker, call.to, &joining, Err(GroupError::InvalidGroup))),
     };
+    if let Err(code) = asker.may_use_group(cx.broker, &group, READ) {
+        let member_id = Text::Borrowed(joining.member.as_str());
+        let response = JoinGroupResponse { error_code: code.0, member_id, ..JoinGroupResponse::default() };
+        return Ok(asker.reply(call.to, &response));
+    }
     let session_timeout = millis(request.session_timeout_ms);
     let join = JoinRequest {
         group,

@@ -4,7 +4,7 @@ use broker::Cx;
 use broker::group::{GroupError, MemberRef};
 use model::ReadError;
 
-use super::{Asker, Row, row_of};
+use super::{Asker, READ, Row, row_of};
 use crate::call::Call;
 use crate::errors::{ErrorCode, code_of};
 use crate::pending::Answer;
@@ -37,6 +37,9 @@ messages! {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: LeaveGroupRequest<'_> = call.read_body()?;
+    if let Err(code) = asker.may_use_group(cx.broker, &request.group_id, READ) {
+        return Ok(asker.reply(call.to, &LeaveGroupResponse { error_code: code.0, ..LeaveGroupResponse::default() }));
+    }
     let mut leave = |member: &str, instance: Option<&str>| -> Result<(), GroupError> {
         let who = MemberRef { group: &request.group_id, member, instance, generation: -1 };
         cx.broker.leave(who, cx.now)

@@ -4,7 +4,7 @@ use broker::Cx;
 use model::ReadError;
 
 use super::describe_groups::state_name;
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::pending::Answer;
 use crate::wire::{Text, messages};
@@ -41,6 +41,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         false => Vec::new(),
     };
     let groups = groups.into_iter().filter(|group| passes(&request.states_filter, state_name(group.state)));
+    let groups = groups.filter(|group| asker.may_use_group(cx.broker, &group.group, Using::Seeing).is_ok());
     let listed = groups.map(|group| ListedGroup {
         group_id: Text::Owned(group.group.to_string()),
         protocol_type: Text::Owned(group.protocol_type),

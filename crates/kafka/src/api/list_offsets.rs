@@ -5,7 +5,7 @@ use broker::{CallId, Cx};
 use model::{LogId, Offset, ReadError, Wall};
 
 use super::asker::log_of;
-use super::{Asker, Row, Waiting, row_of};
+use super::{Asker, Row, Using, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -92,13 +92,13 @@ fn is_served(timestamp: i64, version: i16) -> bool {
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: ListOffsetsRequest<'_> = call.read_body()?;
     let topics = request.topics.iter().map(|topic| {
-        let info = asker.topic(cx.broker, &topic.name);
+        let info = asker.topic(cx.broker, &topic.name, Using::Seeing);
         let partitions = topic.partitions.iter().map(|partition| Asked {
             index: partition.partition_index,
             log: match info {
-                Some(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-                Some(info) => log_of(info, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-                None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+                Ok(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+                Ok(info) => log_of(info, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+                Err(code) => Err(code),
             },
             timestamp: partition.timestamp,
             is_served: is_served(partition.timestamp, call.version()),

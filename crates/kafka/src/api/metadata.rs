@@ -5,7 +5,7 @@ use broker::{BrokerError, Cx, SyncPolicy};
 use model::{Name, ReadError};
 
 use super::asker::{is_topic_name, operations};
-use super::{Asker, Row, row_of};
+use super::{Asker, CONFIGURE, Row, Using, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -76,10 +76,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
     let broker = &*cx.broker;
     let describe = |info: &TopicInfo| describe_topic(info, node, topic_operations);
     let topics = match asked {
-        None => {
-            let visible = broker.topics(&asker.settings.tenant).into_iter().filter(|info| is_topic_name(&info.name));
-            visible.map(describe).collect()
-        }
+        None => asker.topics(broker).map(describe).collect(),
         Some(asked) => {
             let found = asked.iter().map(|topic| match find(asker, broker, topic) {
                 Ok(info) => describe(info),
@@ -115,16 +112,16 @@ fn find<'b>(
 ) -> Result<&'b TopicInfo, ErrorCode> {
     match &topic.name {
         Some(name) if !is_topic_name(name) => Err(ErrorCode::INVALID_TOPIC_EXCEPTION),
-        Some(name) => asker.topic(broker, name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        None => asker.topic_by_id(broker, topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        Some(name) => asker.topic(broker, name, Using::Seeing),
+        None => asker.topic_by_id(broker, topic.topic_id, Using::Seeing),
     }
 }
 
 /// Makes a topic that was asked for by name and is not there; answers what to wait for.
 fn create_missing(asker: &Asker, cx: &mut Cx<'_>, topic: &MetadataRequestTopic<'_>) -> Option<broker::Lsn> {
     let name = topic.name.as_deref().filter(|name| is_topic_name(name))?;
-    if asker.topic(cx.broker, name).is_some() {
-        return None;
+    if asker.topic(cx.broker, name, CONFIGURE) != Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) {
+        return None; // it is there, or is not theirs to make
     }
     let new = NewTopic {
         tenant: asker.settings.tenant.clone(),

@@ -37,7 +37,7 @@ use broker::{Cx, Event};
 use model::{ByteReader, Mono, ReadError};
 
 pub(crate) use api_versions::{API_VERSIONS, answer_unserved};
-pub(crate) use asker::Asker;
+pub(crate) use asker::{Asker, CONFIGURE, READ, Using, WRITE};
 
 use crate::call::{Call, CallHead, ReplyTo};
 use crate::pending::Answer;

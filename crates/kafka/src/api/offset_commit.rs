@@ -6,7 +6,7 @@ use broker::{Cx, SyncPolicy};
 use model::{Offset, ReadError};
 
 use super::asker::log_of;
-use super::{Asker, Row, row_of};
+use super::{Asker, READ, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::{Answer, Gate};
@@ -57,7 +57,9 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         topics.push(check_topic(asker, cx, topic, call.version(), &mut offsets));
     }
     let mut gate = None;
-    if !offsets.is_empty() {
+    if let Err(code) = asker.may_use_group(cx.broker, &request.group_id, READ) {
+        refuse_rest(&mut topics, code);
+    } else if !offsets.is_empty() {
         let who = MemberRef {
             group: &request.group_id,
             member: &request.member_id,
@@ -81,14 +83,14 @@ fn check_topic<'a>(
     version: i16,
     offsets: &mut Vec<OffsetCommit>,
 ) -> CommittedTopic<'a> {
-    let (info, unknown) = match version >= 10 {
-        true => (asker.topic_by_id(cx.broker, topic.topic_id), ErrorCode::UNKNOWN_TOPIC_ID),
-        false => (asker.topic(cx.broker, &topic.name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    let info = match version >= 10 {
+        true => asker.topic_by_id(cx.broker, topic.topic_id, READ),
+        false => asker.topic(cx.broker, &topic.name, READ),
     };
     let partitions = topic.partitions.iter().map(|partition| {
         let checked = match info {
-            Some(info) => check_partition(asker, cx, info, partition),
-            None => Err(unknown),
+            Ok(info) => check_partition(asker, cx, info, partition),
+            Err(code) => Err(code),
         };
         let error_code = match checked {
             Ok(commit) => {

@@ -6,7 +6,7 @@ use broker::group::{Committed, MemberRef};
 use broker::{Broker, Cx};
 use model::ReadError;
 
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -103,7 +103,8 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 
 fn fetch_group<'a>(asker: &Asker, broker: &'a Broker, group: &FetchGroup<'a>, version: i16) -> FetchedGroup<'a> {
     let group_id = group.group_id.clone();
-    if let Err(code) = check(broker, group) {
+    let seen = asker.may_use_group(broker, &group_id, Using::Seeing);
+    if let Err(code) = seen.and_then(|()| check(broker, group)) {
         let topics = group.topics.as_deref().unwrap_or_default().iter();
         let topics = topics.filter(|_| version < 2).map(|topic| refuse_topic(topic, code));
         return FetchedGroup { group_id, topics: topics.collect(), error_code: code.0 };
@@ -137,11 +138,14 @@ fn fetch_topic<'a>(
     version: i16,
 ) -> FetchedTopic<'a> {
     let name = match version >= BY_ID_SINCE {
-        true => match asker.topic_by_id(broker, topic.topic_id) {
-            Some(info) => info.name.as_str(),
-            None => return refuse_topic(topic, ErrorCode::UNKNOWN_TOPIC_ID),
+        true => match asker.topic_by_id(broker, topic.topic_id, Using::Seeing) {
+            Ok(info) => info.name.as_str(),
+            Err(code) => return refuse_topic(topic, code),
         },
-        false => &*topic.name,
+        false => match asker.may_use(broker, &topic.name, Using::Seeing) {
+            Ok(()) => &*topic.name,
+            Err(code) => return refuse_topic(topic, code),
+        },
     };
     let partitions = topic.partition_indexes.iter().map(|index| {
         let committed = u32::try_from(*index).ok().and_then(|partition| broker.committed(group, name, partition));
@@ -164,7 +168,11 @@ fn fetch_all<'a>(asker: &Asker, broker: &'a Broker, group: &str, version: i16) -
         by_topic.entry(topic.to_string()).or_default().push(fetched(partition as i32, committed));
     }
     let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
-        let topic_id = asker.topic(broker, &name).map(|info| info.id.0);
+        let found = asker.topic(broker, &name, Using::Seeing);
+        if found == Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED) {
+            return None;
+        }
+        let topic_id = found.ok().map(|info| info.id.0);
         // By id nothing can be said of a topic that is gone.
         let topic_id = if version >= BY_ID_SINCE { topic_id? } else { [0; 16] };
         Some(FetchedTopic { name: Text::Owned(name), topic_id, partitions })

@@ -4,7 +4,7 @@ use broker::Cx;
 use model::ReadError;
 
 use super::asker::log_of;
-use super::{Asker, Row, row_of};
+use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -54,11 +54,12 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 
 fn find(asker: &Asker, cx: &Cx<'_>, topic: &str, asked: &EpochPartition) -> EpochEnd {
     let partition = asked.partition;
-    let log = asker.topic(cx.broker, topic).and_then(|info| log_of(info, partition));
+    let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    let log = asker.topic(cx.broker, topic, Using::Seeing).and_then(|info| log_of(info, partition).ok_or(unknown));
     let bounds = match log {
-        Some(_) if asked.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-        Some(log) => cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error)),
-        None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        Ok(_) if asked.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+        Ok(log) => cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error)),
+        Err(code) => Err(code),
     };
     match bounds {
         Ok(bounds) if asked.leader_epoch == 0 => {

@@ -7,7 +7,7 @@ use broker::{Cx, Lsn, SyncPolicy};
 use model::{LogId, ReadError, Wall};
 
 use super::asker::{error_text, log_of};
-use super::{Asker, Row};
+use super::{Asker, Row, WRITE};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::format::RecordFormat;
@@ -145,13 +145,15 @@ fn produce_topic<'a>(
 ) -> Vec<ProducedPartition<'a>> {
     let by_id = topic.name.is_empty();
     let info = match by_id {
-        true => asker.topic_by_id(cx.broker, topic.topic_id),
-        false => asker.topic(cx.broker, &topic.name),
+        true => asker.topic_by_id(cx.broker, topic.topic_id, WRITE),
+        false => asker.topic(cx.broker, &topic.name, WRITE),
     };
-    let Some(info) = info else {
-        outcome.failed = true;
-        let unknown = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
-        return refuse_all(topic, unknown);
+    let info = match info {
+        Ok(info) => info,
+        Err(code) => {
+            outcome.failed = true;
+            return refuse_all(topic, code);
+        }
     };
     // Found before anything is appended, since the topic is borrowed from the broker.
     let logs: Vec<_> = topic.partitions.iter().map(|partition| log_of(info, partition.index)).collect();

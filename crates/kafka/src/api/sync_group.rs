@@ -5,7 +5,7 @@ use broker::group::{GroupError, MemberRef, Synced};
 use bytes::Bytes;
 use model::ReadError;
 
-use super::{Asker, Row, Waiting, row_of};
+use super::{Asker, READ, Row, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -38,6 +38,9 @@ messages! {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: SyncGroupRequest<'_> = call.read_body()?;
+    if let Err(code) = asker.may_use_group(cx.broker, &request.group_id, READ) {
+        return Ok(asker.reply(call.to, &SyncGroupResponse { error_code: code.0, ..SyncGroupResponse::default() }));
+    }
     let protocol = match (&request.protocol_type, &request.protocol_name) {
         (Some(kind), Some(name)) => Some((&**kind, &**name)),
         // From version 5 on both must be said.

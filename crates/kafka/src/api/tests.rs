@@ -1,6 +1,7 @@
 //! Every table in every served version: against an independent implementation where that knows the version, against
 //! itself elsewhere; and against random bytes.
 
+mod access;
 mod configs;
 mod fetch_sessions;
 mod groups;

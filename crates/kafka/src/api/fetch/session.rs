@@ -9,7 +9,7 @@ use model::LogId;
 use super::{FetchRequest, FetchedPartition, FetchedTopic, Found, Plan, PlanPartition, PlanTopic};
 use super::{fetch_partition, plan_topic, respond};
 use crate::api::asker::log_of;
-use crate::api::{Asker, Waiting};
+use crate::api::{Asker, READ, Waiting};
 use crate::call::ReplyTo;
 use crate::errors::ErrorCode;
 use crate::pending::Answer;
@@ -34,6 +34,8 @@ pub(crate) struct FetchSession {
     entry_at: HashMap<(u32, i32), u32>,
     /// Places in `entries` that nobody has.
     free: Vec<u32>,
+    /// Of permissions, when the entries were allowed.
+    access_version: u64,
     /// Entries to be looked at, those longest without an answer first. All others have nothing new.
     active: VecDeque<u32>,
 }
@@ -155,6 +157,7 @@ pub(super) fn open(asker: &mut Asker, cx: &mut Cx<'_>, plan: &mut Plan, answers:
         entries: Vec::with_capacity(count),
         entry_at: HashMap::with_capacity(count),
         free: Vec::new(),
+        access_version: 0, // none that was: looked at with the first request
         active: VecDeque::new(),
     };
     for (PlanTopic { name, id, partitions }, answered) in std::mem::take(&mut plan.topics).into_iter().zip(answers) {
@@ -227,6 +230,7 @@ pub(super) fn attempt(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan:
     for at in marks {
         session.activate(at);
     }
+    check_access(asker, cx.broker, &mut session);
     let mut found = Found::default();
     let looked = look(asker, cx, &plan, &mut session, &mut found);
     let has_partitions = !session.entry_at.is_empty();
@@ -250,6 +254,28 @@ pub(super) fn attempt(asker: &mut Asker, cx: &mut Cx<'_>, to: ReplyTo, mut plan:
     let answer = respond(asker, to, topics, id);
     asker.fetch_session = Some(session);
     answer
+}
+
+/// Permissions have changed: what may not be read any more is refused from now on.
+fn check_access(asker: &Asker, broker: &mut Broker, session: &mut FetchSession) {
+    let version = broker.access_version();
+    if std::mem::replace(&mut session.access_version, version) == version {
+        return;
+    }
+    for at in 0..session.entries.len() as u32 {
+        let entry = &session.entries[at as usize];
+        let Ok(log) = entry.partition.log else { continue };
+        if entry.is_gone {
+            continue;
+        }
+        let (name, id) = &session.topics[entry.topic as usize];
+        if find(asker, broker, (name, *id), entry.partition.index) != Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED) {
+            continue;
+        }
+        broker.unfollow(asker.peer.session, session.call, Some(log));
+        session.entries[at as usize].partition.log = Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        session.activate(at);
+    }
 }
 
 /// Looks at the active entries, as far as there is room.
@@ -290,11 +316,11 @@ fn resolve(asker: &Asker, cx: &mut Cx<'_>, session: &mut FetchSession, at: u32) 
 }
 
 fn find(asker: &Asker, broker: &Broker, (name, id): (&str, Uuid), partition: i32) -> Result<LogId, ErrorCode> {
-    let (info, unknown) = match name.is_empty() {
-        true => (asker.topic_by_id(broker, id), ErrorCode::UNKNOWN_TOPIC_ID),
-        false => (asker.topic(broker, name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    let info = match name.is_empty() {
+        true => asker.topic_by_id(broker, id, READ),
+        false => asker.topic(broker, name, READ),
     };
-    log_of(info.ok_or(unknown)?, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    log_of(info?, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
 }
 
 /// The answers by topic; what they tell is remembered.

@@ -1,7 +1,12 @@
 //! Fetch sessions: what has changed is asked for and answered, and nothing else.
 
+use broker::access::Permission;
+use broker::user::User;
+use model::Name;
+
 use super::super::fetch::{self, FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic};
 use super::rig::{Rig, plain_batch};
+use crate::Settings;
 use crate::wire::Text;
 
 const VERSION: i16 = 12;
@@ -109,6 +114,26 @@ fn what_a_session_forgets_or_gains_counts_from_then_on() {
     let beyond = ask(&mut rig, consumer, &request((id, 3), &[(0, 9)]));
     assert_eq!(beyond.2, [(0, 1, -1, 0)], "out of range, and said each time");
     assert_eq!(ask(&mut rig, consumer, &request((id, 4), &[])).2, [(0, 1, -1, 0)]);
+}
+
+#[test]
+fn a_session_gives_nothing_more_of_what_may_not_be_read_any_more() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    rig.broker.store_user(&User { name: "u".into(), ..User::default() }).unwrap();
+    let all = || Permission { user: "u".into(), tenant: "/".into(), read: "t".into(), ..Permission::default() };
+    rig.broker.put_permission(&all()).unwrap();
+    let settings = Settings { user: Some(Name::fixed("u")), ..Settings::default() };
+    let (consumer, producer) = (rig.connect_with(settings), rig.connect());
+    let id = begin(&mut rig, consumer, 1);
+    rig.broker.delete_permission("u", "/").unwrap();
+    rig.produce(producer, "t", &plain_batch(1), -1);
+    let refused = (0, id, vec![(0, 29, -1, 0)]);
+    assert_eq!(ask(&mut rig, consumer, &request((id, 1), &[])), refused);
+    assert_eq!(ask(&mut rig, consumer, &request((id, 2), &[])), refused);
+    rig.broker.put_permission(&all()).unwrap();
+    let (_, _, answers) = ask(&mut rig, consumer, &request((id, 3), &[]));
+    assert!(answers[0].1 == 0 && answers[0].3 > 0, "{answers:?}");
 }
 
 #[test]

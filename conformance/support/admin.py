@@ -1,4 +1,4 @@
-"""Makes users, virtual hosts and permissions: over our own HTTP interface, or over the peer's."""
+"""Makes users, virtual hosts and permissions: over our own HTTP interface, or over the management API of RabbitMQ."""
 
 import base64
 import json
