@@ -37,9 +37,10 @@ fn exchange_bits(ask: &ExchangeAsk) -> u8 {
     u8::from(ask.durable) << 1 | u8::from(ask.auto_delete) << 2 | u8::from(ask.internal) << 3
 }
 
-fn queue_spec(ask: &QueueAsk) -> Result<QueueSpec, Refusal> {
+fn queue_spec(broker: &Broker, ask: &QueueAsk) -> Result<QueueSpec, Refusal> {
     queue::not_reserved(&ask.name)?;
-    let QueueArguments { topic, options, all } = queue_arguments(&ask.arguments, &ask.name)?;
+    let arguments = queue::typed(broker, &ask.tenant, bits(ask), ask.arguments.clone());
+    let QueueArguments { topic, options, all } = queue_arguments(&arguments, &ask.name)?;
     queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
     Ok(QueueSpec {
         tenant: ask.tenant.clone(),
@@ -60,7 +61,7 @@ impl Dialect for AmqpDialect {
 
     fn check_queue(&self, broker: &Broker, ask: &QueueAsk) -> Result<(), Fault> {
         let missing = |topic: &Name| broker.topic(&ask.tenant, topic).is_none();
-        let checked = queue_spec(ask).and_then(|spec| match spec.topic {
+        let checked = queue_spec(broker, ask).and_then(|spec| match spec.topic {
             Some(topic) if missing(&topic) => Err(Refusal::missing("topic", &topic)),
             _ => Ok(()),
         });
@@ -111,11 +112,7 @@ impl Dialect for AmqpDialect {
     }
 
     fn queue_kind(&self, kind: QueueKind) -> &'static str {
-        match kind {
-            QueueKind::Plain => "classic",
-            QueueKind::Safe => "quorum",
-            QueueKind::Stream => "stream",
-        }
+        queue::kind_name(kind)
     }
 
     fn exchange_kind(&self, spec: &ExchangeSpec) -> &'static str {
@@ -128,7 +125,7 @@ impl Dialect for AmqpDialect {
 }
 
 fn declare_queue(broker: &mut Broker, ask: &QueueAsk, now: Now) -> Result<(bool, Lsn), Refusal> {
-    let declared = queue::declared(broker, (ask.session, now), &queue_spec(ask)?)?;
+    let declared = queue::declared(broker, (ask.session, now), &queue_spec(broker, ask)?)?;
     Ok((declared.created, declared.lsn))
 }
 

@@ -4,6 +4,8 @@
 mod rig;
 
 use amqp::wire::{short, table};
+use broker::access::Tenant;
+use broker::queue::QueueKind;
 use model::ByteReader;
 use rig::*;
 
@@ -99,6 +101,23 @@ fn an_answer_reaches_its_asker_only_within_the_virtual_host() {
     assert!(world.take(t).is_empty());
     let answered = world.ask(t, &publish(1, ("", &reply_to), 0, TRANSIENT, b"!"));
     assert_eq!(bodies(&answered), ["!"]);
+}
+
+#[test]
+fn a_queue_that_says_no_type_gets_its_virtual_hosts_default_if_it_lasts() {
+    let (mut world, [_, t]) = both();
+    let default_queue_kind = Some(QueueKind::Safe);
+    world.broker.put_tenant(&Tenant { name: "t".into(), default_queue_kind, ..Tenant::default() }).unwrap();
+    for (queue, bits, kind) in [
+        ("lasts", DURABLE, QueueKind::Safe),
+        ("lasts", DURABLE, QueueKind::Safe),
+        ("not", 0, QueueKind::Plain),
+        ("mine", DURABLE | EXCLUSIVE, QueueKind::Plain),
+    ] {
+        assert_eq!(world.one(t, &declare(1, queue, bits)).method, (50, 11));
+        let all = world.broker.queues("t");
+        assert_eq!(all.iter().find(|one| &*one.name == queue).unwrap().kind, kind, "{queue}");
+    }
 }
 
 #[test]

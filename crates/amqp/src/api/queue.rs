@@ -47,6 +47,7 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
             }
         };
         may_declare(call, &queue, &headers)?;
+        let headers = typed(call.cx.broker, &call.conn.tenant, bits, headers);
         let QueueArguments { topic, options, all } = queue_arguments(&headers, &queue)?;
         suits(options.kind, bits, asked_empty, &queue)?;
         let spec = QueueSpec {
@@ -70,6 +71,31 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         });
     }
     Ok(())
+}
+
+/// The arguments of a queue: one that does not say its type is of its virtual host's default type, if it lasts and
+/// belongs to nobody alone. `bits` are those of the method.
+#[must_use]
+pub fn typed(broker: &Broker, tenant: &str, bits: u8, mut headers: Vec<Header>) -> Vec<Header> {
+    let lasts = bit(bits, 1) && !bit(bits, 2) && !bit(bits, 3);
+    if lasts
+        && !headers.iter().any(|header| header.name == "x-queue-type")
+        && let Some(kind) = broker.tenant(tenant).and_then(|tenant| tenant.default_queue_kind)
+    {
+        let value = HeaderValue::Text(kind_name(kind).to_owned());
+        headers.push(Header { name: "x-queue-type".to_owned(), value });
+    }
+    headers
+}
+
+/// A queue type by the name that clients declare it with.
+#[must_use]
+pub fn kind_name(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Plain => "classic",
+        QueueKind::Safe => "quorum",
+        QueueKind::Stream => "stream",
+    }
 }
 
 /// Names under `amq.` are the server's to give.
