@@ -156,7 +156,10 @@ impl<'a> Script<'a> {
         };
         let batch = self.batch(place, PUBLISHES);
         for message in &batch {
-            client.publish(queue, &message.bytes())?;
+            // The broker may hang up while we write: the reset then comes before its reason.
+            if until_broken(client.publish(queue, &message.bytes()))?.is_none() {
+                return Ok(Err("the AMQP connection ended while publishing".to_owned()));
+            }
         }
         let mut open: Vec<(u64, Message)> = (client.published + 1..).zip(batch).collect();
         client.published += PUBLISHES;
