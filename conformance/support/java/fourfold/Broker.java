@@ -48,6 +48,12 @@ final class Broker implements AutoCloseable {
         return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
     }
 
+    /** The port of RabbitMQ's management API; the peer has it at 10,000 above its AMQP port. */
+    int httpPort() {
+        String address = doors.get("http");
+        return peer != null ? amqpPort() + 10_000 : Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+    }
+
     /** Whether it is a real RabbitMQ or Kafka. */
     boolean isPeer() {
         return peer != null;
