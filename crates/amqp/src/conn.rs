@@ -46,6 +46,8 @@ pub struct Conn {
     pub mailboxes: Vec<(MailboxId, u16)>,
     /// A publish that the storage had no room for: tried again until it has.
     pub stalled: Option<Stalled>,
+    /// It published while memory was low: it takes no further publish until that is over.
+    pub alarmed: Option<Alarmed>,
     /// The client wants to be told when it is not to publish.
     pub blocked_notify: bool,
     /// … and was told so.
@@ -97,6 +99,15 @@ pub struct Stalled {
     pub holds_input: bool,
 }
 
+/// A publisher that waits until there is memory again.
+#[derive(Clone, Copy, Debug)]
+pub struct Alarmed {
+    /// When it is looked at again.
+    pub again_at: Mono,
+    /// A further publish waits: the connection takes no input.
+    pub holds_input: bool,
+}
+
 /// A publish that is stored and not readable yet: a turn's messages appear in their queues when it ends. Who
 /// publishes and then asks for the queue's count or for a message is answered as RabbitMQ would: with that message.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +152,7 @@ impl Conn {
             consumers: HashMap::new(),
             mailboxes: Vec::new(),
             stalled: None,
+            alarmed: None,
             blocked_notify: false,
             blocked_said: false,
             starved: Vec::new(),

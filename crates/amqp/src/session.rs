@@ -17,7 +17,7 @@ use model::{Mono, Name};
 use crate::api::basic::{deliver, get, publish};
 use crate::api::reply;
 use crate::channels::Channels;
-use crate::config::{BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX};
+use crate::config::{BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX, STALLED_AGAIN};
 use crate::conn::{Call, Conn, Done};
 use crate::errors::{Code, MethodId, Refusal};
 use crate::handshake::{self, Proof};
@@ -105,7 +105,8 @@ impl Session for AmqpSession {
             Phase::Done => None,
             _ => {
                 let stalled = self.conn.stalled.map(|stalled| stalled.again_at);
-                self.until.into_iter().chain(self.heartbeat.deadline()).chain(stalled).min()
+                let alarmed = self.conn.alarmed.map(|alarmed| alarmed.again_at);
+                self.until.into_iter().chain(self.heartbeat.deadline()).chain(stalled).chain(alarmed).min()
             }
         }
     }
@@ -125,7 +126,8 @@ impl Session for AmqpSession {
     }
 
     fn is_stalled(&self) -> bool {
-        self.conn.stalled.is_some_and(|stalled| stalled.holds_input)
+        let (stalled, alarmed) = (self.conn.stalled, self.conn.alarmed);
+        stalled.is_some_and(|stalled| stalled.holds_input) || alarmed.is_some_and(|alarmed| alarmed.holds_input)
     }
 
     fn awaits_progress(&self) -> bool {
@@ -166,7 +168,7 @@ impl AmqpSession {
             figures.sent.add(1);
             figures.sent_bytes.add(sent as u64);
         }
-        figures.blocked.set(self.conn.stalled.is_some().into());
+        figures.blocked.set((self.conn.stalled.is_some() || self.conn.alarmed.is_some()).into());
     }
 
     fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) -> usize {
@@ -260,13 +262,31 @@ impl AmqpSession {
         }
     }
 
-    /// Whether `frame` begins a publish while another one waits for room on the disk. All else is still taken:
-    /// acknowledgements, above all.
+    /// Whether `frame` begins a publish while another one waits for room on the disk, or all wait for memory. All else
+    /// is still taken: acknowledgements, above all.
     fn must_stall(&mut self, frame: &frame::Frame<'_>) -> bool {
-        let Some(stalled) = &mut self.conn.stalled else { return false };
+        if self.conn.stalled.is_none() && self.conn.alarmed.is_none() {
+            return false;
+        }
         let publishes = frame.kind == frame::Kind::Method && frame.payload.starts_with(&[0, 60, 0, 40]);
-        stalled.holds_input |= publishes;
+        if let Some(stalled) = &mut self.conn.stalled {
+            stalled.holds_input |= publishes;
+        }
+        if let Some(alarmed) = &mut self.conn.alarmed {
+            alarmed.holds_input |= publishes;
+        }
         publishes
+    }
+
+    /// Looks whether there is memory again.
+    fn calm_down(&mut self, cx: &Cx<'_>) {
+        let is_low = cx.broker.is_low_on_memory();
+        if let Some(alarmed) = &mut self.conn.alarmed
+            && alarmed.again_at <= cx.now.mono
+        {
+            alarmed.again_at = cx.now.mono.plus(STALLED_AGAIN);
+            self.conn.alarmed.take_if(|_| !is_low);
+        }
     }
 
     /// Tries the publish again that waits for room.
@@ -285,7 +305,8 @@ impl AmqpSession {
 
     /// The client may publish again.
     fn unblock(&mut self, cx: &mut Cx<'_>) {
-        if self.conn.blocked_said && self.conn.stalled.is_none() && self.phase == Phase::Running {
+        let is_free = self.conn.stalled.is_none() && self.conn.alarmed.is_none();
+        if self.conn.blocked_said && is_free && self.phase == Phase::Running {
             self.conn.blocked_said = false;
             frame::put_method(cx.out.buffer(), 0, (10, 61), |_| {});
         }
@@ -496,6 +517,7 @@ impl AmqpSession {
     fn tick(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.mono;
         self.try_again(cx);
+        self.calm_down(cx);
         // While nothing is read of what the client sends, it cannot be heard.
         let is_missed = self.heartbeat.is_missed(now) && !self.is_stalled();
         if self.until.is_some_and(|until| until <= now) || is_missed {

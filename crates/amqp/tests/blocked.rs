@@ -91,3 +91,23 @@ fn a_blocked_message_goes_with_its_channel() {
     }
     assert_eq!(ready(&mut world, other), taken);
 }
+
+#[test]
+fn while_memory_is_low_a_publisher_waits_after_its_next_message() {
+    let (mut world, publisher, other) = world();
+    world.broker.set_low_on_memory(true);
+    assert_eq!(ready(&mut world, publisher), 0, "who does not publish is not told");
+    let told = world.ask(publisher, &publish(1, ("", "q"), 0, TRANSIENT, b"taken"));
+    assert_eq!(methods(&told), [BLOCKED]);
+    assert_eq!(told[0].fields, b"\x0dlow on memory");
+    assert_eq!(ready(&mut world, publisher), 1, "all but publishing goes on");
+    assert_eq!(bodies(&world.ask(other, &get(1, "q", true))), ["taken"]);
+    assert!(world.ask(publisher, &publish(1, ("", "q"), 0, TRANSIENT, b"waits")).is_empty());
+    world.pass(60_000);
+    assert!(!world.is_closed(publisher));
+    assert_eq!(ready(&mut world, other), 0);
+    world.broker.set_low_on_memory(false);
+    world.pass(1_000);
+    assert_eq!(methods(&world.take(publisher)), [UNBLOCKED]);
+    assert_eq!(bodies(&world.ask(other, &get(1, "q", true))), ["waits"]);
+}

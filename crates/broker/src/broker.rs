@@ -195,6 +195,21 @@ impl Broker {
         self.core.storage.memory_bytes() + self.queues.windows_bytes
     }
 
+    /// For the owner of the sockets: whether memory has run short. Sessions of tongues that know a word for it ask their
+    /// peers to write no more for a while.
+    pub fn set_low_on_memory(&mut self, is_low: bool) {
+        if is_low != self.core.low_on_memory {
+            tracing::warn!(is_low, "the memory alarm has changed: publishers wait while it is low");
+        }
+        self.core.low_on_memory = is_low;
+    }
+
+    /// Whether memory has run short, so that who writes should wait: it heals alone.
+    #[must_use]
+    pub fn is_low_on_memory(&self) -> bool {
+        self.core.low_on_memory
+    }
+
     /// Why messages are refused for lack of space, if they are: for a while, it heals alone.
     #[must_use]
     pub fn full(&self) -> Option<StorageError> {

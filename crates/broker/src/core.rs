@@ -62,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) producer_ids: Ids,
     /// Both clocks as of the running turn.
     pub(crate) now: Now,
+    /// Memory has run short: who writes should wait.
+    pub(crate) low_on_memory: bool,
     /// What made storage take no more.
     pub(crate) failure: Option<StorageError>,
     /// A buffer for records on their way to storage; empty between calls.

@@ -106,6 +106,7 @@ fn core_of(
         log_ids: Ids::recover(ids::LOGS, &of(state::IDS, ids::LOGS), least),
         producer_ids: Ids::recover(ids::PRODUCERS, &of(state::IDS, ids::PRODUCERS), 0),
         now,
+        low_on_memory: false,
         failure: None,
         scratch: Vec::new(),
         next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),

@@ -38,12 +38,14 @@ pub struct Memory {
     /// What the core holds.
     core: usize,
     look_at: Option<Mono>,
+    /// More than nine tenths were used, and not less than three quarters since.
+    low: bool,
 }
 
 impl Memory {
     /// Nothing is held yet.
     pub fn new(budget: usize) -> Memory {
-        Memory { budget, connections: 0, core: 0, look_at: None }
+        Memory { budget, connections: 0, core: 0, look_at: None, low: false }
     }
 
     /// A connection that held `before` holds `now`.
@@ -73,6 +75,13 @@ impl Memory {
     /// Whether more than half of the budget is used.
     pub fn is_tight(&self) -> bool {
         self.used() > self.budget / 2
+    }
+
+    /// Whether who publishes should wait: from nine tenths of the budget on, until a quarter of it is free again.
+    pub fn is_low(&mut self) -> bool {
+        let (used, tenth) = (self.used(), self.budget / 10);
+        self.low = used > tenth * 9 || (self.low && used > self.budget / 4 * 3);
+        self.low
     }
 
     /// Whether more may be read from a connection that holds `own`.
@@ -131,6 +140,19 @@ mod tests {
         assert!(memory.may_read(SMALL_BYTES) && !memory.may_read(SMALL_BYTES + 1));
         memory.changed(70 * MIB, 0);
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn the_alarm_stays_until_a_quarter_is_free() {
+        let mut memory = Memory::new(100 * MIB);
+        memory.changed(0, 90 * MIB);
+        assert!(!memory.is_low());
+        memory.changed(0, 2 * MIB);
+        assert!(memory.is_low());
+        memory.changed(16 * MIB, 0);
+        assert!(memory.is_low());
+        memory.changed(MIB, 0);
+        assert!(!memory.is_low());
     }
 
     #[test]

@@ -107,6 +107,7 @@ impl Driver {
     fn relieve(&mut self) {
         self.memory.core_holds(self.broker.memory_bytes());
         self.counters.memory(self.memory.used() as u64, self.memory.budget() as u64);
+        self.broker.set_low_on_memory(self.memory.is_low());
         let looks = self.memory.must_look(self.now.mono);
         for _ in 0..LET_GO_PER_LOOK {
             if !looks || !self.memory.is_tight() {

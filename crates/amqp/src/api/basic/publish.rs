@@ -13,7 +13,7 @@ use crate::api::tx;
 use crate::channel::assembly::{Assembly, Content};
 use crate::channel::confirms::{put_ack, put_nack};
 use crate::config::{SCRATCH_BYTES_KEPT, STALLED_AGAIN, UNFINISHED_MESSAGES_MAX};
-use crate::conn::{Call, Done, Stalled, Unseen};
+use crate::conn::{Alarmed, Call, Done, Stalled, Unseen};
 use crate::errors::{Code, Refusal};
 use crate::format::{FORMAT, time_to_live};
 use crate::unit::Unit;
@@ -236,6 +236,7 @@ fn publish(call: &mut Call<'_, '_>, content: Content) -> Done {
     call.ch.assembly = Assembly::Idle;
     call.ch.unit.finish(content.persistent, call.cx.now.wall);
     let done = if call.ch.tx.is_some() { tx::stage(call, content) } else { store(call, content) };
+    heed_alarm(call);
     if call.conn.stalled.is_none() {
         call.ch.unit.shrink(SCRATCH_BYTES_KEPT);
     }
@@ -355,9 +356,29 @@ pub fn count(figures: &ChannelFigures, content: Content, published: &Published) 
 fn stall(call: &mut Call<'_, '_>, content: Content) {
     let again_at = call.cx.now.mono.plus(STALLED_AGAIN);
     call.conn.stalled = Some(Stalled { channel: call.ch.number, content, again_at, holds_input: false });
-    if call.conn.blocked_notify && !std::mem::replace(&mut call.conn.blocked_said, true) {
-        frame::put_method(call.cx.out.buffer(), 0, (10, 60), |out| put_short(out, "low on disk"));
+    say_blocked(call);
+}
+
+/// While memory is low a publisher's message is taken, and then it is asked to wait.
+fn heed_alarm(call: &mut Call<'_, '_>) {
+    if call.conn.alarmed.is_none() && call.cx.broker.is_low_on_memory() {
+        let again_at = call.cx.now.mono.plus(STALLED_AGAIN);
+        call.conn.alarmed = Some(Alarmed { again_at, holds_input: false });
+        say_blocked(call);
     }
+}
+
+/// Once, to a client that wants to know; in RabbitMQ's words.
+fn say_blocked(call: &mut Call<'_, '_>) {
+    if !call.conn.blocked_notify || std::mem::replace(&mut call.conn.blocked_said, true) {
+        return;
+    }
+    let why = match (call.cx.broker.is_low_on_memory(), call.conn.stalled.is_some()) {
+        (true, true) => "low on memory & disk",
+        (true, false) => "low on memory",
+        (false, _) => "low on disk",
+    };
+    frame::put_method(call.cx.out.buffer(), 0, (10, 60), |out| put_short(out, why));
 }
 
 /// basic.return: nobody takes the message. (code, text, exchange, key) and the content as it came.
