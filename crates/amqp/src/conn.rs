@@ -91,8 +91,8 @@ pub struct Getting {
 pub struct Stalled {
     /// On which channel.
     pub channel: u16,
-    /// How it was published.
-    pub content: Content,
+    /// How it was published; `None`: what waits is the channel's transaction, and all that follows it there.
+    pub content: Option<Content>,
     /// When it is tried again.
     pub again_at: Mono,
     /// A further publish waits: the connection takes no input.

@@ -15,9 +15,11 @@ use broker::{CallId, Cx, Event, Evicted, Input, OUTPUT_BYTES_MAX, Outbox, Peer, 
 use model::{Mono, Name};
 
 use crate::api::basic::{deliver, get, publish};
-use crate::api::reply;
+use crate::api::{reply, tx};
 use crate::channels::Channels;
-use crate::config::{BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX, STALLED_AGAIN};
+use crate::config::{
+    BYTES_MAX_BEFORE_LOGIN, CLOSE_WAIT_MAX, CONFIRMS_WAITING_MAX, Config, HANDSHAKE_TIME_MAX, STALLED_AGAIN,
+};
 use crate::conn::{Call, Conn, Done};
 use crate::errors::{Code, MethodId, Refusal};
 use crate::handshake::{self, Proof};
@@ -269,13 +271,13 @@ impl AmqpSession {
             return false;
         }
         let publishes = frame.kind == frame::Kind::Method && frame.payload.starts_with(&[0, 60, 0, 40]);
-        if let Some(stalled) = &mut self.conn.stalled {
-            stalled.holds_input |= publishes;
-        }
         if let Some(alarmed) = &mut self.conn.alarmed {
             alarmed.holds_input |= publishes;
         }
-        publishes
+        let Some(stalled) = &mut self.conn.stalled else { return publishes };
+        let waits = publishes || (stalled.content.is_none() && stalled.channel == frame.channel);
+        stalled.holds_input |= waits;
+        waits
     }
 
     /// Looks whether there is memory again.
@@ -292,9 +294,13 @@ impl AmqpSession {
     /// Tries the publish again that waits for room.
     fn try_again(&mut self, cx: &mut Cx<'_>) {
         let Some(before) = self.conn.stalled.take_if(|stalled| stalled.again_at <= cx.now.mono) else { return };
-        let (number, method) = (before.channel, (60, 40));
+        let number = before.channel;
+        let method = if before.content.is_some() { (60, 40) } else { (90, 20) };
         let Some(mut call) = self.call(number, method, cx) else { return };
-        let done = publish::again(&mut call, before.content);
+        let done = match before.content {
+            Some(content) => publish::again(&mut call, content),
+            None => tx::again(&mut call),
+        };
         if let Some(stalled) = &mut self.conn.stalled {
             stalled.holds_input = before.holds_input;
         }

@@ -140,3 +140,33 @@ fn modes_are_not_mixed_and_faults_are_said_at_once() {
     world.take(at);
     assert_eq!(refused(&mut world, at, &ack(1, 9, false)), said(406, "unknown delivery tag 9"));
 }
+
+#[test]
+fn a_commit_on_a_full_disk_waits_for_room_with_all_that_follows_on_its_channel() {
+    let (mut world, at, other) = world();
+    world.send(other, &publish(1, ("", "q"), 0, PERSISTENT, b"1"));
+    world.send(at, &select());
+    world.ask(at, &get(1, "q", false));
+    world.send(at, &[ack(1, 1, false), publish(1, ("", "r"), 0, PERSISTENT, &[b'x'; 100_000])].concat());
+    world.disk.set_capacity(0);
+    let mut filled = 0;
+    while !world.ask(other, &publish(1, ("", "filler"), 0, TRANSIENT, b"x")).iter().any(|got| got.method == (10, 60)) {
+        world.send(other, &declare(1, "filler", DURABLE));
+        world.send(other, &publish(1, ("", "filler"), 0, TRANSIENT, &[7; 100_000]));
+        world.pass(1_000);
+        filled += 1;
+        assert!(filled < 200, "the disk is never full");
+    }
+    let told = world.ask(at, &commit());
+    assert_eq!(told.iter().map(|got| got.method).collect::<Vec<_>>(), [(10, 60)], "asked to wait, not refused");
+    assert!(world.ask(at, &declare(1, "r", PASSIVE)).is_empty(), "what follows waits behind it");
+    world.disk.set_capacity(1 << 40);
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    let told = world.take(at).iter().map(|got| got.method).collect::<Vec<_>>();
+    assert!(told.contains(&(90, 21)) && told.contains(&(10, 61)) && told.contains(&(50, 11)), "{told:?}");
+    world.drop_link(at);
+    assert!(take_all(&mut world, other, "q").is_empty(), "the ack is stored");
+    assert_eq!(take_all(&mut world, other, "r").len(), 1);
+}

@@ -195,8 +195,8 @@ impl Broker {
         self.core.storage.memory_bytes() + self.queues.windows_bytes
     }
 
-    /// For the owner of the sockets: whether memory has run short. Sessions of tongues that know a word for it ask their
-    /// peers to write no more for a while.
+    /// For the owner of the sockets: whether memory has run short. Sessions of tongues that know a word for it ask
+    /// their peers to write no more for a while.
     pub fn set_low_on_memory(&mut self, is_low: bool) {
         if is_low != self.core.low_on_memory {
             tracing::warn!(is_low, "the memory alarm has changed: publishers wait while it is low");

@@ -5,7 +5,7 @@
 mod rig;
 
 use broker::queue::*;
-use broker::{BrokerError, Event, SessionId};
+use broker::{BrokerError, CallId, Event, SessionId};
 use rig::*;
 
 const ME: SessionId = SessionId(1);
@@ -356,6 +356,35 @@ fn dead_letters_wait_while_the_disk_is_full_and_acks_go_on() {
     rig.disk.set_capacity(1 << 40);
     rig.pass(30_000);
     assert_eq!(rig.depth("dead").0, before + 1);
+}
+
+#[test]
+fn a_get_behind_letters_that_cannot_be_written_waits_without_being_asked_again() {
+    let mut rig = rig(QueueOptions { message_ttl_ms: Some(60_000), dead_letters: dead(), ..Default::default() });
+    let moment = rig.now.wall.0;
+    for _ in 0..600 {
+        rig.publish("", "q", &format!("a at={moment}")).unwrap();
+    }
+    rig.settle_down();
+    rig.disk.set_capacity(0);
+    while rig.publish("", "dead", &"x".repeat(200)).is_ok() {
+        rig.pass(10);
+        assert!(rig.now.wall.0 < moment + 60_000);
+    }
+    rig.pass(60_000);
+    let waits = rig.broker.get(ME, CallId(3), "/", "q", true, ONE).unwrap();
+    assert!(matches!(waits, Got::Pending), "more die than letters can be kept: {waits:?}");
+    rig.inbox.clear();
+    for _ in 0..20 {
+        rig.turn();
+        rig.pass(1000);
+    }
+    assert!(rig.inbox.is_empty(), "nothing has changed: {:?}", rig.inbox);
+    rig.disk.set_capacity(1 << 40);
+    rig.pass(30_000);
+    assert!(rig.inbox.iter().any(|(_, event)| matches!(event, Event::GetReady(CallId(3)))));
+    assert!(matches!(rig.broker.get(ME, CallId(4), "/", "q", true, ONE).unwrap(), Got::Empty));
+    assert_eq!(rig.depth("q"), (0, 0));
 }
 
 #[test]

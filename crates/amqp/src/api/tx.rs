@@ -5,12 +5,13 @@
 use broker::connection::{ChannelFigures, ChannelMode};
 use broker::queue::Settle;
 use broker::routing::PublishRequest;
-use broker::{Lsn, SyncPolicy};
+use broker::{BrokerError, Lsn, StorageError, SyncPolicy};
 use model::ByteReader;
 
 use super::basic::{deliver, publish, settle};
 use crate::channel::assembly::Content;
 use crate::channel::tx::{Staged, Tx};
+use crate::channel::unacked::Unsettled;
 use crate::config::UNFINISHED_MESSAGES_MAX;
 use crate::conn::{Call, Done, Unseen};
 use crate::errors::{Code, Refusal};
@@ -59,14 +60,29 @@ pub fn stage(call: &mut Call<'_, '_>, content: Content) -> Done {
     Ok(())
 }
 
-/// tx.commit: (). All publishes at once, then all acknowledgements.
+/// tx.commit: (). All publishes and acknowledgements at once; then what is rejected. On a full disk it waits for room,
+/// with all that follows on its channel.
 pub fn commit(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
+    again(call)
+}
+
+/// Commits, for the first time or again.
+///
+/// # Errors
+/// 406 on a channel without transactions, or when a queue refuses a message; what the core refuses.
+pub fn again(call: &mut Call<'_, '_>) -> Done {
     let Some(tx) = &mut call.ch.tx else { return Err(not_transactional()) };
     let Tx { publishes, settles, bytes } = std::mem::take(tx);
+    let stored = store(call, &publishes, &settles);
+    if let Ok(None) = stored {
+        call.ch.tx = Some(Tx { publishes, settles, bytes });
+        publish::stall(call, None);
+        return Ok(());
+    }
     call.conn.unfinished_bytes = call.conn.unfinished_bytes.saturating_sub(bytes);
     nothing_waits(&call.ch.figures);
-    let lsn = match store(call, &publishes) {
-        Ok(lsn) => lsn,
+    let lsn = match stored {
+        Ok(lsn) => lsn.unwrap_or_default(),
         Err(refusal) => {
             // The channel is closed for it, and what it had taken goes back with the rest.
             call.ch.unacked.restore(settles.into_iter().map(|(entry, _)| entry).collect());
@@ -74,7 +90,9 @@ pub fn commit(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
         }
     };
     for (entry, how) in settles {
-        call.conn.settles.add(entry.key, how);
+        if how != Settle::Ack {
+            call.conn.settles.add(entry.key, how);
+        }
         settle::count(&call.ch.figures, how);
         // A consumer without prefetch gets its credit when messages are sent, not when they are acknowledged.
         if let Some(id) = entry.consumer
@@ -90,8 +108,17 @@ pub fn commit(call: &mut Call<'_, '_>, _r: &mut ByteReader<'_>) -> Done {
     Ok(())
 }
 
-/// Stores the publishes of a transaction and returns those that nobody takes; answers what to wait for.
-fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> {
+/// Stores a transaction's publishes and acknowledgements, and returns messages that nobody takes; answers what to wait
+/// for, or `None` when there is no room now and nothing was done.
+fn store(
+    call: &mut Call<'_, '_>,
+    publishes: &[Staged],
+    settles: &[(Unsettled, Settle)],
+) -> Result<Option<Lsn>, Refusal> {
+    let acks = settles.iter().filter(|(_, how)| *how == Settle::Ack).map(|(entry, _)| entry.key);
+    let mut acks = acks.collect::<Vec<_>>();
+    acks.sort_by_key(|key| key.queue);
+    call.flush(); // in the order in which they came
     let tenant = call.conn.tenant.clone();
     let units = publishes.iter().filter_map(|staged| Some((staged, Unit::first(&staged.unit).ok()?.0)));
     let units = units.collect::<Vec<_>>();
@@ -112,8 +139,10 @@ fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> 
         policy: if staged.content.persistent { SyncPolicy::Sync } else { SyncPolicy::None },
     });
     let requests = requests.collect::<Vec<_>>();
-    let published = call.cx.broker.publish_all(&requests, call.cx.now);
-    let published = published.map_err(|error| Refusal::of(&error, "exchange"))?;
+    let published = match call.cx.broker.publish_all(&requests, (call.conn.peer.session, &acks), call.cx.now) {
+        Err(BrokerError::Storage(StorageError::Full { .. })) => return Ok(None),
+        published => published.map_err(|error| Refusal::of(&error, "exchange"))?,
+    };
     if published.iter().any(|told| told.stored) {
         let sync = requests.iter().any(|request| request.policy == SyncPolicy::Sync);
         let policy = if sync { SyncPolicy::Sync } else { SyncPolicy::None };
@@ -133,7 +162,7 @@ fn store(call: &mut Call<'_, '_>, publishes: &[Staged]) -> Result<Lsn, Refusal> 
     if published.iter().any(|told| told.refused > 0) {
         return Err(Refusal::precondition("partial tx completion"));
     }
-    Ok(lsn)
+    Ok(Some(lsn))
 }
 
 /// tx.rollback: (). Publishes are forgotten; deliveries whose acknowledgement waited are unacknowledged again.

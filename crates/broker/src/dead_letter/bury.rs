@@ -239,7 +239,7 @@ impl Queues {
         let appends = appends.collect::<Vec<_>>();
         let mut record = Vec::new();
         if let Some(queue) = self.by_id.get(&id).filter(|queue| queue.is_stored()) {
-            queue.put_dead(done, &mut record);
+            queue.put_settled(done.iter().filter_map(|dead| dead.place), &mut record);
         }
         let change = [(state::cursor_of(id), StateChange::Delta(&record))];
         let state = if record.is_empty() { &[] } else { &change[..] };

@@ -8,9 +8,7 @@ use model::{FormatTag, LogId, Mono, Name, Now, Offset, Reason};
 use storage::{ReadId, StorageError};
 
 use super::consumers::Consumers;
-use super::ranges::RangeSet;
 use super::rare::RareList;
-use super::record;
 use super::rules::{Rules, pause};
 use super::stream::Readers;
 use super::sums::Weight;
@@ -136,11 +134,6 @@ impl Queue {
     /// Whether it and its cursors survive a restart: durable, and not one connection's own.
     pub(crate) fn is_stored(&self) -> bool {
         self.info.durable && self.info.owner.is_none()
-    }
-
-    /// Whether its cursors are stored: those of a stream only follow its logs.
-    pub(super) fn is_recorded(&self) -> bool {
-        self.is_stored() && !self.is_stream()
     }
 
     /// The first log that is its own.
@@ -290,7 +283,9 @@ impl Queue {
         }
         self.tracks.iter_mut().for_each(|track| track.fresh = u64::MAX);
         let more = self.end_lives(ahead, core) || self.drop_excess(ahead, core);
-        if self.getters.is_empty() || self.tracks.iter().any(|track| track.waits.is_some()) {
+        // While letters cannot be written, asking again would change nothing.
+        let is_stuck = self.rules.as_deref().is_some_and(Rules::is_busy);
+        if self.getters.is_empty() || is_stuck || self.tracks.iter().any(|track| track.waits.is_some()) {
             return more;
         }
         for (session, call) in self.getters.take() {
@@ -545,65 +540,6 @@ impl Queue {
     pub(super) fn has_news(&self) -> bool {
         let is_dying = self.rules.as_ref().is_some_and(|rules| !rules.dying.is_empty());
         is_dying || !self.unconfirmed.is_empty() || self.tracks.iter().any(|track| track.cursor.has_news())
-    }
-
-    /// Puts what has changed into `out`; false when nothing has.
-    pub(super) fn put_delta(&self, out: &mut Vec<u8>) -> bool {
-        let before = out.len();
-        for track in self.tracks.iter().filter(|track| track.cursor.has_news()) {
-            if out.len() == before {
-                record::begin(out);
-            }
-            record::put_delta(&track.cursor, out);
-        }
-        out.len() > before
-    }
-
-    /// Puts all of it into `out`.
-    pub(super) fn put_snapshot(&self, out: &mut Vec<u8>) {
-        record::begin(out);
-        for track in &self.tracks {
-            record::put_snapshot(&track.cursor, out);
-        }
-    }
-
-    /// How far its own logs can be trimmed, where that is further than before.
-    pub(super) fn trims(&self) -> impl Iterator<Item = (LogId, Offset)> + '_ {
-        let is_own = self.info.topic().is_none();
-        let further = move |track: &&Track| is_own && track.cursor.head() > track.trimmed;
-        self.tracks.iter().filter(further).map(|track| (track.cursor.log, Offset(track.cursor.head())))
-    }
-
-    /// Puts that `done` are settled, and nothing else, into `out`.
-    pub(crate) fn put_dead(&self, done: &[Dead], out: &mut Vec<u8>) {
-        let mut by_log = BTreeMap::<LogId, RangeSet>::new();
-        for (log, offset) in done.iter().filter_map(|dead| dead.place) {
-            by_log.entry(log).or_default().insert(offset, offset + 1);
-        }
-        for track in &self.tracks {
-            let Some(dead) = by_log.get(&track.cursor.log) else { continue };
-            if out.is_empty() {
-                record::begin(out);
-            }
-            record::put_dead(&track.cursor, dead, out);
-        }
-    }
-
-    /// What [`Queue::put_dead`] said is committed, together with the letters.
-    pub(crate) fn buried(&mut self, done: &[Dead]) {
-        for (log, offset) in done.iter().filter_map(|dead| dead.place) {
-            if let Some(track) = self.track(log) {
-                track.cursor.dead(offset);
-            }
-        }
-    }
-
-    /// What [`Queue::put_delta`] and [`Queue::trims`] said is committed.
-    pub(super) fn recorded(&mut self) {
-        for track in &mut self.tracks {
-            track.cursor.recorded();
-            track.trimmed = track.cursor.head();
-        }
     }
 
     /// Bytes read ahead.

@@ -344,7 +344,7 @@ impl Queues {
     }
 
     /// Settles messages of one session.
-    pub(super) fn settle(&mut self, session: SessionId, keys: &[DeliveryKey], how: Settle) {
+    pub(crate) fn settle(&mut self, session: SessionId, keys: &[DeliveryKey], how: Settle) {
         for of_one_queue in keys.chunk_by(|one, next| one.queue == next.queue) {
             let Some(queue) = of_one_queue.first().and_then(|key| self.by_id.get_mut(&key.queue)) else { continue };
             for key in of_one_queue {

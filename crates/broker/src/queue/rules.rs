@@ -107,7 +107,8 @@ impl Rules {
 
     /// When something must be looked at, at the latest.
     pub(super) fn alarm(&self, now: Now, is_used: bool) -> Option<Mono> {
-        let life = self.life.and_then(|(_, _, end)| end).map(|end| {
+        // While enough are dying, the end of the next changes nothing: their letters are waited for.
+        let life = self.life.filter(|_| !self.is_busy()).and_then(|(_, _, end)| end).map(|end| {
             let wait = u64::try_from(end.0.saturating_sub(now.wall.0)).unwrap_or(0);
             now.mono.plus(Duration::from_millis(wait))
         });

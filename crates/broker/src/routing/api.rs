@@ -3,6 +3,7 @@
 use model::{Name, Now};
 
 use super::*;
+use crate::queue::DeliveryKey;
 use crate::{Broker, BrokerError, Lsn, SessionId};
 
 impl Broker {
@@ -78,12 +79,18 @@ impl Broker {
         self.queues.publish(&mut self.core, request, now)
     }
 
-    /// Publishes all of `requests` as one batch: every message is in all its queues, or none of any.
+    /// Publishes all of `requests` and settles `acks`, deliveries that `session` holds, sorted by queue, as one batch:
+    /// every message is in all its queues and every ack is stored, or nothing of it is.
     ///
     /// # Errors
-    /// As [`Broker::publish`].
-    pub fn publish_all(&mut self, requests: &[PublishRequest<'_>], now: Now) -> Result<Vec<Published>, BrokerError> {
-        self.queues.publish_all(&mut self.core, requests, now)
+    /// As [`Broker::publish`]; then nothing is settled.
+    pub fn publish_all(
+        &mut self,
+        requests: &[PublishRequest<'_>],
+        (session, acks): (SessionId, &[DeliveryKey]),
+        now: Now,
+    ) -> Result<Vec<Published>, BrokerError> {
+        self.queues.publish_all(&mut self.core, requests, (session, acks), now)
     }
 
     /// Whether a message could be published to `exchange` at all, whatever its key.

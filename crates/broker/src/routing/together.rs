@@ -1,22 +1,24 @@
-//! Several messages published together: stored as one batch, all of them or none.
+//! Several messages published, and others acknowledged, together: stored as one batch, all of it or nothing.
 
 use std::collections::HashMap;
 
 use model::{LogId, Now, Stamp};
-use storage::{Append, Batch, Lsn, SyncPolicy, Target};
+use storage::{Append, Batch, Lsn, Owner, StateChange, SyncPolicy, Target};
 
 use super::publish::{EPOCH, Routed};
 use super::{PublishRequest, Published};
-use crate::BrokerError;
 use crate::core::Core;
-use crate::queue::Queues;
+use crate::queue::{DeliveryKey, Queues, Settle};
+use crate::{BrokerError, SessionId, state};
 
 impl Queues {
-    /// Publishes all of `requests`; each answer has the place of the one batch.
+    /// Publishes all of `requests` and settles `acks`, which `session` holds, sorted by queue; each answer has the
+    /// place of the one batch.
     pub(super) fn publish_all(
         &mut self,
         core: &mut Core,
         requests: &[PublishRequest<'_>],
+        (session, acks): (SessionId, &[DeliveryKey]),
         now: Now,
     ) -> Result<Vec<Published>, BrokerError> {
         let mut routed = Vec::with_capacity(requests.len());
@@ -55,8 +57,11 @@ impl Queues {
         });
         let appends = appends.collect::<Vec<_>>();
         let policy = if lasts { SyncPolicy::Sync } else { SyncPolicy::None };
-        let lsn = core.commit(&Batch { appends: &appends, ..Batch::default() }, policy)?;
+        let records = self.records_of(session, acks);
+        let state = records.iter().map(|(owner, record)| (*owner, StateChange::Delta(record))).collect::<Vec<_>>();
+        let lsn = core.commit(&Batch { appends: &appends, state: &state, ..Batch::default() }, policy)?;
         let lsn = if lasts { lsn } else { Lsn::default() };
+        self.settle(session, acks, Settle::Ack);
         for (request, (targets, found)) in requests.iter().zip(&routed) {
             self.post(core, request);
             if found.counted {
@@ -70,5 +75,20 @@ impl Queues {
             lsn,
         };
         Ok(routed.iter().map(told).collect())
+    }
+
+    /// That `acks` are settled, as records of their queues.
+    fn records_of(&self, session: SessionId, acks: &[DeliveryKey]) -> Vec<(Owner, Vec<u8>)> {
+        let mut records = Vec::new();
+        for of_one_queue in acks.chunk_by(|one, next| one.queue == next.queue) {
+            let queue = of_one_queue.first().and_then(|key| self.by_id.get(&key.queue));
+            let Some(queue) = queue.filter(|queue| queue.is_recorded()) else { continue };
+            let mut record = Vec::new();
+            queue.put_acks(session, of_one_queue, &mut record);
+            if !record.is_empty() {
+                records.push((state::cursor_of(queue.id), record));
+            }
+        }
+        records
     }
 }

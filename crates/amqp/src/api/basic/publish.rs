@@ -292,7 +292,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
             Ok(())
         }
         Err(BrokerError::Storage(StorageError::Full { .. })) => {
-            stall(call, content);
+            stall(call, Some(content));
             Ok(())
         }
         Err(BrokerError::Storage(error)) => match &mut call.ch.confirms {
@@ -352,8 +352,9 @@ pub fn count(figures: &ChannelFigures, content: Content, published: &Published) 
     }
 }
 
-/// There is no room: the message waits here until there is, and the client is asked to wait.
-fn stall(call: &mut Call<'_, '_>, content: Content) {
+/// There is no room: the message (or the channel's transaction) waits here until there is, and the client is asked to
+/// wait.
+pub fn stall(call: &mut Call<'_, '_>, content: Option<Content>) {
     let again_at = call.cx.now.mono.plus(STALLED_AGAIN);
     call.conn.stalled = Some(Stalled { channel: call.ch.number, content, again_at, holds_input: false });
     say_blocked(call);
