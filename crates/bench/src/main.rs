@@ -10,6 +10,7 @@ mod judge;
 mod latency;
 mod load;
 mod measure;
+mod neighbour;
 mod procfs;
 mod produce;
 mod queueing;

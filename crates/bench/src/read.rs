@@ -2,20 +2,26 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use crate::judge::kafka::Kafka;
 use crate::load::{fetch, produce};
 use crate::measure::{Figures, Meter};
 use crate::target::Target;
-use crate::{Outcome, parse_target, tools};
+use crate::{Outcome, neighbour, parse_target, tools};
 
 const PARTITIONS: u32 = 6;
 const VALUE_BYTES: usize = 1024;
 /// Records of one batch: 16 KiB, as producers make them unless told otherwise.
 const BATCH_RECORDS: usize = 16;
 const GROUPS: u32 = 5;
+/// A broker that takes less CPU than this in a second is idle; so long is waited for that.
+const IDLE_CPU_S: f64 = 0.03;
+/// So long at least a tail is watched.
+const ALONE: Duration = Duration::from_secs(10);
+const IDLE_WITHIN: Duration = Duration::from_secs(120);
 
 /// What P3 is told.
 #[derive(clap::Args)]
@@ -38,6 +44,23 @@ pub struct Args {
     /// Runs of each broker, in turn.
     #[arg(long, default_value_t = 3)]
     pairs: u32,
+    /// Only these cases.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    cases: Vec<Case>,
+    /// The topic to catch up on: filled if it is not there yet, and kept.
+    #[arg(long)]
+    topic: Option<String>,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Case {
+    Warm,
+    Cold,
+    Java,
+    Tail,
+    Groups,
+    Neighbour,
 }
 
 fn parse_data(text: &str) -> Outcome<(String, PathBuf)> {
@@ -58,18 +81,33 @@ pub fn run(args: &Args) -> Outcome<()> {
     for pair in 1..=args.pairs {
         for (broker, topic) in args.brokers.iter().zip(&filled) {
             let show = |what: &str, (bytes, figures): (u64, Figures)| show(what, broker, pair, bytes, figures);
-            show("catch up, warm", catch_up(args, broker, topic)?);
-            if let Some((_, folder)) = args.data.iter().find(|(name, _)| *name == broker.name) {
+            let wants = |case| args.cases.is_empty() || args.cases.contains(&case);
+            if wants(Case::Warm) {
+                show("catch up, warm", catch_up(args, broker, topic)?);
+            }
+            let data = args.data.iter().find(|(name, _)| *name == broker.name);
+            if let Some((_, folder)) = data.filter(|_| wants(Case::Cold)) {
                 evict(folder)?;
                 show("catch up, cold", catch_up(args, broker, topic)?);
             }
-            show("catch up, Java", java(args, broker, topic, pair)?);
-            show("tail, 5 raw readers", follow(args, broker, pair)?);
-            show("tail, 5 librdkafka groups", groups(args, broker, pair)?);
+            if wants(Case::Java) {
+                show("catch up, Java", java(args, broker, topic, pair)?);
+            }
+            if wants(Case::Tail) {
+                show("tail, 5 raw readers", follow(args, broker, pair)?);
+            }
+            if wants(Case::Groups) {
+                show("tail, 5 librdkafka groups", groups(args, broker, pair)?);
+            }
+            if let Some((_, folder)) = data.filter(|_| wants(Case::Neighbour)) {
+                neighbour(args, broker, topic, folder)?;
+            }
         }
     }
-    for (broker, topic) in args.brokers.iter().zip(&filled) {
-        Kafka::connect(&broker.address)?.delete(topic)?;
+    if args.topic.is_none() {
+        for (broker, topic) in args.brokers.iter().zip(&filled) {
+            Kafka::connect(&broker.address)?.delete(topic)?;
+        }
     }
     Ok(())
 }
@@ -107,24 +145,47 @@ fn producing(broker: &Target, topic: &str, records: u64) -> produce::Plan {
 }
 
 fn fill(args: &Args, broker: &Target) -> Outcome<String> {
-    let topic = format!("p3-{}", std::process::id());
-    create(broker, &topic)?;
-    produce::run(&producing(broker, &topic, records(args)))?;
+    let topic = args.topic.clone().unwrap_or_else(|| format!("p3-{}", std::process::id()));
+    if args.topic.is_none() || !is_there(broker, &topic) {
+        create(broker, &topic)?;
+        produce::run(&producing(broker, &topic, records(args)))?;
+        await_idle(broker.pid)?;
+    }
     Ok(topic)
+}
+
+fn is_there(broker: &Target, topic: &str) -> bool {
+    fetch::probe(&reading_all(broker, topic)).is_ok()
+}
+
+/// Waits until the broker has done what it still had to do with what was written.
+fn await_idle(pid: u32) -> Outcome<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < IDLE_WITHIN {
+        let meter = Meter::start(pid)?;
+        thread::sleep(Duration::from_secs(1));
+        if meter.finish()?.cpu_s < IDLE_CPU_S {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a topic, and waits until all its partitions can be read.
 fn create(broker: &Target, topic: &str) -> Outcome<()> {
     Kafka::connect(&broker.address)?.create(topic, PARTITIONS as i32)?;
-    let plan = fetch::Plan {
+    fetch::await_ready(&reading_all(broker, topic))
+}
+
+fn reading_all(broker: &Target, topic: &str) -> fetch::Plan {
+    fetch::Plan {
         address: broker.address.clone(),
         topic: topic.to_owned(),
         all: PARTITIONS,
         partitions: 0..PARTITIONS,
         records: 0,
         bytes: Default::default(),
-    };
-    fetch::await_ready(&plan)
+    }
 }
 
 /// Reads `records` of the topic with several readers, each its partitions; answers the bytes.
@@ -198,6 +259,37 @@ fn groups(args: &Args, broker: &Target, pair: u32) -> Outcome<(u64, Figures)> {
     let figures = meter.finish()?;
     Kafka::connect(&broker.address)?.delete(&topic)?;
     Ok((records * VALUE_BYTES as u64 * u64::from(GROUPS), figures))
+}
+
+/// A tail alone, and beside a reader of the cold backlog.
+fn neighbour(args: &Args, broker: &Target, backlog: &str, folder: &Path) -> Outcome<()> {
+    let topic = format!("p3-neighbour-{}", std::process::id());
+    create(broker, &topic)?;
+    for what in ["a tail alone", "a tail beside a cold reader"] {
+        evict(folder)?;
+        let stop = AtomicBool::new(false);
+        let latencies = thread::scope(|scope| {
+            let tail = scope.spawn(|| neighbour::follow(broker, &topic, &stop));
+            let begun = Instant::now();
+            let read = match what {
+                "a tail alone" => Ok(()),
+                _ => catch_up(args, broker, backlog).map(drop),
+            };
+            thread::sleep(ALONE.saturating_sub(begun.elapsed()));
+            stop.store(true, Ordering::Relaxed);
+            let latencies = tail.join().map_err(|_| "the tail panicked")?;
+            read.and(latencies)
+        })?;
+        println!(
+            "{what:<28} {:<10} {:>7} records, from due to fetched: p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms",
+            broker.name,
+            latencies.count(),
+            latencies.at(0.5),
+            latencies.at(0.99),
+            latencies.at(0.999),
+        );
+    }
+    Kafka::connect(&broker.address)?.delete(&topic).map(drop)
 }
 
 /// Drops every file below `folder` from the page cache, by way of `dd`.

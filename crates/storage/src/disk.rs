@@ -112,10 +112,11 @@ pub trait DiskFile: Send + Sync {
     /// `StorageFull` when the volume cannot hold it.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
-    /// Whether all of these bytes are in memory, so that sending them waits for no disk. False when nobody can say.
-    fn is_resident(&self, at: u64, bytes: usize) -> bool {
+    /// How many of these bytes, from the first on, are in memory, so that sending them waits for no disk. None when
+    /// nobody can say.
+    fn resident_bytes(&self, at: u64, bytes: usize) -> usize {
         let _ = (at, bytes);
-        false
+        0
     }
 
     /// What the operating system knows the file by, if it does: ranges of such a file can go to a socket uncopied.

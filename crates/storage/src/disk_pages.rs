@@ -40,13 +40,12 @@ mod linux {
     unsafe impl Sync for Mapping {}
 
     impl Pages {
-        /// Whether every page that `at..at + bytes` touches is in memory and up to date.
-        pub(crate) fn are_resident(&self, file: &File, at: u64, bytes: usize) -> bool {
+        /// How many bytes from `at` on, of `bytes`, lie in pages that are in memory and up to date.
+        pub(crate) fn resident_bytes(&self, file: &File, at: u64, bytes: usize) -> usize {
             let mapping = self.mapping.get_or_init(|| Mapping::of(file));
-            let Some(mapping) = mapping else { return false };
-            let Ok(at) = usize::try_from(at) else { return false };
-            let Some(end) = at.checked_add(bytes) else { return false };
-            end <= mapping.bytes && mapping.are_resident(at / PAGE_BYTES_MIN * PAGE_BYTES_MIN, end)
+            let (Some(mapping), Ok(at)) = (mapping, usize::try_from(at)) else { return 0 };
+            let end = at.saturating_add(bytes).min(mapping.bytes);
+            mapping.resident_until(at / PAGE_BYTES_MIN * PAGE_BYTES_MIN, end).saturating_sub(at)
         }
     }
 
@@ -60,7 +59,8 @@ mod linux {
             Some(Mapping { address: NonNull::new(address.cast())?, bytes })
         }
 
-        fn are_resident(&self, from: usize, end: usize) -> bool {
+        // The end of the pages from `from` on that are in memory, at most `end`.
+        fn resident_until(&self, from: usize, end: usize) -> usize {
             let mut answers = [0_u8; PAGES_MAX];
             let mut from = from;
             while from < end {
@@ -72,14 +72,15 @@ mod linux {
                     libc::mincore(self.address.as_ptr().add(from).cast(), bytes, answers.as_mut_ptr().cast())
                 };
                 let here = answers.get(..pages).unwrap_or_default();
-                // Where pages are larger, fewer bytes were written, and what was not says "not in memory".
-                if asked != 0 || here.iter().any(|page| page & 1 == 0) {
-                    return false;
+                // Where pages are larger, fewer answers were written, and what was not says "not in memory".
+                let missing = if asked == 0 { here.iter().position(|page| page & 1 == 0) } else { Some(0) };
+                if let Some(missing) = missing {
+                    return from + missing * PAGE_BYTES_MIN;
                 }
                 from += bytes;
                 answers = [0; PAGES_MAX];
             }
-            true
+            end
         }
     }
 
@@ -101,8 +102,8 @@ mod other {
 
     impl Pages {
         /// Never known here.
-        pub(crate) fn are_resident(&self, _file: &File, _at: u64, _bytes: usize) -> bool {
-            false
+        pub(crate) fn resident_bytes(&self, _file: &File, _at: u64, _bytes: usize) -> usize {
+            0
         }
     }
 }

@@ -53,10 +53,18 @@ impl FileRange {
         FileRange { bytes: self.bytes.min(count), ..self.clone() }
     }
 
-    /// Whether its first `count` bytes can be sent without waiting for a disk.
+    /// The bytes from its first on, at most `count` and beyond its own end too, that can be sent without waiting for a
+    /// disk.
     #[must_use]
-    pub fn is_resident(&self, count: usize) -> bool {
-        self.file.is_resident(self.at, self.bytes.min(count))
+    pub fn resident(&self, count: usize) -> FileRange {
+        FileRange { bytes: self.file.resident_bytes(self.at, count), ..self.clone() }
+    }
+
+    /// Whether all of `other` lies in it.
+    #[must_use]
+    pub fn covers(&self, other: &FileRange) -> bool {
+        let (end, end_of_other) = (self.at + self.bytes as u64, other.at + other.bytes as u64);
+        Arc::ptr_eq(&self.file, &other.file) && self.at <= other.at && end_of_other <= end
     }
 
     /// What to send from, at [`FileRange::at`].

@@ -199,8 +199,8 @@ impl DiskFile for RealFile {
         self.file.set_len(bytes)
     }
 
-    fn is_resident(&self, at: u64, bytes: usize) -> bool {
-        self.pages.are_resident(&self.file, at, bytes)
+    fn resident_bytes(&self, at: u64, bytes: usize) -> usize {
+        self.pages.resident_bytes(&self.file, at, bytes)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

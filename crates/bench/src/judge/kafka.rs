@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::wire::{Reader, Writer, broken, crc32c};
 use crate::Outcome;
@@ -167,10 +167,19 @@ impl Kafka {
         }
     }
 
+    /// The end of partition 0 as soon as it lies behind `from`, or after `wait_ms`.
+    pub(crate) fn await_end(&mut self, topic: &str, from: u64, wait_ms: i32) -> Outcome<u64> {
+        self.fetch_waiting(topic, 0, from as i64, wait_ms).map(|(end, _)| end as u64)
+    }
+
     /// The end of a partition, and whole batches from `from` on.
     pub(crate) fn fetch(&mut self, topic: &str, partition: i32, from: i64) -> Outcome<(i64, Vec<u8>)> {
+        self.fetch_waiting(topic, partition, from, 0)
+    }
+
+    fn fetch_waiting(&mut self, topic: &str, partition: i32, from: i64, wait_ms: i32) -> Outcome<(i64, Vec<u8>)> {
         let mut body = Writer::default();
-        body.i32(-1).i32(0).i32(0).i32(FETCH_BYTES).u8(0).i32(0).i32(-1);
+        body.i32(-1).i32(wait_ms).i32(i32::from(wait_ms > 0)).i32(FETCH_BYTES).u8(0).i32(0).i32(-1);
         body.i32(1).text16(topic).i32(1).i32(partition).i32(-1).u64(from as u64).u64(u64::MAX).i32(FETCH_BYTES);
         body.i32(0).text16("");
         self.send(1, 11, &body.0)?;
@@ -208,7 +217,8 @@ pub(crate) fn batch(values: &[Vec<u8>]) -> Vec<u8> {
         records.varint(record.0.len() as i64).bytes(&record.0);
     }
     let mut tail = Writer::default();
-    let time = 1_700_000_000_000;
+    // A time long ago would be taken for old by retention.
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     tail.u16(0).u32(values.len() as u32 - 1).u64(time).u64(time).u64(u64::MAX).u16(u16::MAX).i32(-1);
     tail.u32(values.len() as u32).bytes(&records.0);
     let mut whole = Writer::default();

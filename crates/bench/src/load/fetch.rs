@@ -103,7 +103,11 @@ pub(crate) fn await_ready(plan: &Plan) -> Outcome<()> {
     }
 }
 
-fn probe(plan: &Plan) -> Outcome<()> {
+/// Asks once for all partitions.
+///
+/// # Errors
+/// When any of them is refused.
+pub(crate) fn probe(plan: &Plan) -> Outcome<()> {
     let mut client = Kafka::connect(&plan.address)?;
     let mut offsets = start(plan);
     let all: Vec<usize> = (0..offsets.len()).collect();

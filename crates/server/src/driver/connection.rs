@@ -12,7 +12,7 @@ use model::{Mono, Now};
 
 use super::input::{InputBuffer, Pool};
 use super::secure::Buffers;
-use super::sending::{Step, send_front};
+use super::sending::{Resident, Step, send_front};
 use super::tls::Tls;
 
 /// Bytes read from one connection before others have their turn.
@@ -416,9 +416,9 @@ impl Connection {
         if self.tls.is_some() {
             return self.write_secure(with);
         }
-        let mut sent = 0;
+        let (mut sent, mut resident) = (0, Resident::default());
         while self.writable && !self.filling && sent < WRITE_BYTES_PER_TURN {
-            match send_front(&self.stream, &mut self.out)? {
+            match send_front(&self.stream, &mut self.out, &mut resident)? {
                 Step::Sent(count) => sent += count,
                 Step::Full(count) => {
                     sent += count;

@@ -116,7 +116,7 @@ impl Connection {
         match self.out.pieces().front() {
             None if owes_goodbye => tls.say_goodbye(),
             None => return Ok(Some(Stop::Empty)),
-            Some(Piece::File(range)) if range.is_resident(SEAL_BYTES) => {
+            Some(Piece::File(range)) if range.resident(SEAL_BYTES).covers(&range.front(SEAL_BYTES)) => {
                 let bytes = range.front(SEAL_BYTES).read()?;
                 self.out.filled(bytes);
             }

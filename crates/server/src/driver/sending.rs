@@ -13,8 +13,11 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 /// Pieces of output in one system call.
 const PIECES_PER_WRITE: usize = 64;
 
-/// Of a range of a file, so much is asked about and sent in one system call.
+/// Of a range of a file, so much is sent in one system call.
 const FILE_BYTES_PER_WRITE: usize = 256 << 10;
+
+/// Of a file, so much is asked about in one system call: what comes next mostly lies behind.
+const FILE_BYTES_PER_QUESTION: usize = 512 << 10;
 
 /// Of a range that is not in memory, so much is read by one job.
 const FILL_BYTES: usize = 512 << 10;
@@ -32,12 +35,25 @@ pub enum Step {
     Empty,
 }
 
+/// What was found to be in memory. To be forgotten soon: memory may be needed for something else.
+#[derive(Debug, Default)]
+pub struct Resident(Option<FileRange>);
+
+impl Resident {
+    fn has(&mut self, range: &FileRange) -> bool {
+        if !self.0.as_ref().is_some_and(|known| known.covers(range)) {
+            self.0 = Some(range.resident(FILE_BYTES_PER_QUESTION));
+        }
+        self.0.as_ref().is_some_and(|known| known.covers(range))
+    }
+}
+
 /// Sends once what is at the front of `out`.
 ///
 /// # Errors
 /// The network's: the connection is dead. The file's, when it is shorter than it was: so is the connection then, since
 /// the peer was promised more.
-pub fn send_front(socket: impl AsFd, out: &mut Outbox) -> io::Result<Step> {
+pub fn send_front(socket: impl AsFd, out: &mut Outbox, resident: &mut Resident) -> io::Result<Step> {
     let pieces = out.pieces();
     let sent = match pieces.front() {
         None => return Ok(Step::Empty),
@@ -56,7 +72,7 @@ pub fn send_front(socket: impl AsFd, out: &mut Outbox) -> io::Result<Step> {
             let slices = slices.get(..count).unwrap_or_default();
             (sendmsg(socket, slices, &mut nothing, SendFlags::NOSIGNAL | more), offered)
         }
-        Some(Piece::File(range)) if range.is_resident(FILE_BYTES_PER_WRITE) => {
+        Some(Piece::File(range)) if resident.has(&range.front(FILE_BYTES_PER_WRITE)) => {
             let offered = range.bytes().min(FILE_BYTES_PER_WRITE);
             (send_range(socket, range, offered), offered)
         }
@@ -125,8 +141,8 @@ mod tests {
         fn allocate(&self, bytes: u64) -> io::Result<()> {
             self.file.allocate(bytes)
         }
-        fn is_resident(&self, _at: u64, _bytes: usize) -> bool {
-            self.warm.load(Ordering::Relaxed)
+        fn resident_bytes(&self, _at: u64, bytes: usize) -> usize {
+            if self.warm.load(Ordering::Relaxed) { bytes } else { 0 }
         }
         fn descriptor(&self) -> Option<BorrowedFd<'_>> {
             self.file.descriptor()
@@ -176,7 +192,7 @@ mod tests {
         assert!(out.memory_bytes() < 10_000);
         let received = receive(peer);
         loop {
-            match send_front(&ours, &mut out).unwrap() {
+            match send_front(&ours, &mut out, &mut Resident::default()).unwrap() {
                 Step::Empty => break,
                 Step::Cold(_) => panic!("all is in memory"),
                 Step::Sent(_) | Step::Full(_) => {}
@@ -199,7 +215,7 @@ mod tests {
         let received = receive(peer);
         let mut fills = 0;
         loop {
-            match send_front(&ours, &mut out).unwrap() {
+            match send_front(&ours, &mut out, &mut Resident::default()).unwrap() {
                 Step::Empty => break,
                 Step::Cold(range) => {
                     assert!(range.bytes() <= FILL_BYTES);
@@ -222,6 +238,6 @@ mod tests {
         let mut out = Outbox::default();
         out.push_file(FileRange::of(&file, 0, 100_000).unwrap());
         file.set_len(0).unwrap();
-        assert_eq!(send_front(&ours, &mut out).unwrap_err().kind(), io::ErrorKind::WriteZero);
+        assert_eq!(send_front(&ours, &mut out, &mut Resident::default()).unwrap_err().kind(), io::ErrorKind::WriteZero);
     }
 }

@@ -136,8 +136,8 @@ impl DiskFile for WatchedFile {
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.file.allocate(bytes)
     }
-    fn is_resident(&self, at: u64, bytes: usize) -> bool {
-        !self.watch.cold.load(Ordering::Relaxed) && self.file.is_resident(at, bytes)
+    fn resident_bytes(&self, at: u64, bytes: usize) -> usize {
+        if self.watch.cold.load(Ordering::Relaxed) { 0 } else { self.file.resident_bytes(at, bytes) }
     }
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
