@@ -171,6 +171,23 @@ def test_https_answers_as_http_does(secure, authority):
         json.load(answer)
 
 
+def test_the_command_line_speaks_tls(secure, authority):
+    server = f"https://localhost:{secure.ports['https']}"
+
+    def run(*words):
+        command = [os.environ["FOURFOLD_BIN"], *words, "--server", server]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+    assert run("topic", "create", "t", "--ca", str(authority.ca)).returncode == 0
+    assert "t" in run("topic", "list", "--ca", str(authority.ca)).stdout
+    without = run("topic", "list")
+    assert without.returncode == 2 and "--ca FILE" in without.stderr
+    stranger = Authority()
+    foreign = run("topic", "list", "--ca", str(stranger.ca))
+    stranger.close()
+    assert foreign.returncode == 3 and "certificate" in foreign.stderr, foreign.stderr
+
+
 def test_a_wrong_start_is_met_with_a_word_and_an_end(secure, authority, name):
     with socket.create_connection(("localhost", secure.ports["amqps"]), timeout=20) as plain:
         plain.sendall(b"AMQP\0\0\x09\x01")

@@ -18,6 +18,9 @@ pub struct AdminArgs {
     /// The server's admin API [default: http://127.0.0.1:15672] [env: FOURFOLD_SERVER]
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
+    /// Whom to trust when that is an https address: a PEM file with its authority [env: FOURFOLD_CA]
+    #[arg(long, global = true, value_name = "PATH")]
+    ca: Option<PathBuf>,
     /// The user to log in as [default: guest] [env: FOURFOLD_USER]
     #[arg(long, global = true, value_name = "NAME")]
     user: Option<String>,
@@ -149,7 +152,9 @@ pub fn connect(at: &AdminArgs) -> Result<Client, CliError> {
         None if user == "guest" => "guest".to_owned(),
         None => return Err(CliError::Usage(format!("give the password of '{user}' with --password-file"))),
     };
-    Ok(Client::new(server.as_deref().unwrap_or("http://127.0.0.1:15672"), &user, &password)?)
+    let ca = at.ca.clone().or_else(|| variable("FOURFOLD_CA").map(PathBuf::from));
+    let server = server.as_deref().unwrap_or("http://127.0.0.1:15672");
+    Ok(Client::new(server, ca.as_deref(), &user, &password)?)
 }
 
 /// Asks and shows: as it came, or a field of it as rows.

@@ -1,10 +1,15 @@
 //! A small blocking HTTP client for the admin API: one request, one connection, everything bounded.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::Value;
+
+use super::secure;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
@@ -17,6 +22,17 @@ pub enum ClientError {
     /// The server's address makes no sense.
     #[error("'{0}' is not a server's address like http://127.0.0.1:15672")]
     Address(String),
+    /// TLS needs to know whom to trust.
+    #[error("{0} speaks TLS: name a PEM file with the authority that it comes from, with --ca FILE or FOURFOLD_CA")]
+    NoAuthority(String),
+    /// The file that says whom to trust is of no use.
+    #[error("cannot use the authority in {file}: {why}")]
+    Authority {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Nobody answers there.
     #[error(
         "cannot reach the server at {at}: {why}. Is it running? Another address goes with --server or FOURFOLD_SERVER"
@@ -45,7 +61,7 @@ impl ClientError {
     pub fn code(&self) -> u8 {
         match self {
             ClientError::Refused { .. } => 1,
-            ClientError::Address(_) => 2,
+            ClientError::Address(_) | ClientError::NoAuthority(_) | ClientError::Authority { .. } => 2,
             ClientError::Unreachable { .. } | ClientError::NotOurs(_) => 3,
         }
     }
@@ -56,22 +72,33 @@ impl ClientError {
 pub struct Client {
     at: String,
     authorization: String,
+    /// Set when the server speaks TLS.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Client {
-    /// A client of the server at `url`.
+    /// A client of the server at `url`, which through TLS must be vouched for by an authority in the file `ca`.
     ///
     /// # Errors
-    /// [`ClientError::Address`].
-    pub fn new(url: &str, user: &str, password: &str) -> Result<Client, ClientError> {
+    /// [`ClientError::Address`], [`ClientError::NoAuthority`], [`ClientError::Authority`].
+    pub fn new(url: &str, ca: Option<&Path>, user: &str, password: &str) -> Result<Client, ClientError> {
         let wrong = || ClientError::Address(url.to_owned());
-        let at = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+        let secure = url.strip_prefix("https://");
+        let at = secure.or_else(|| url.strip_prefix("http://")).unwrap_or(url).trim_end_matches('/');
         let (host, port) = at.rsplit_once(':').ok_or_else(wrong)?;
         if host.is_empty() || at.contains(['/', ' ']) || port.parse::<u16>().is_err() {
             return Err(wrong());
         }
         let authorization = base64(format!("{user}:{password}").as_bytes());
-        Ok(Client { at: at.to_owned(), authorization })
+        let tls = match (secure, ca) {
+            (None, _) => None,
+            (Some(_), None) => return Err(ClientError::NoAuthority(url.to_owned())),
+            (Some(_), Some(file)) => Some(secure::trust(file).map_err(|why| {
+                let file = file.display().to_string();
+                ClientError::Authority { file, why }
+            })?),
+        };
+        Ok(Client { at: at.to_owned(), authorization, tls })
     }
 
     /// Asks; answers the body, `Null` when there is none.
@@ -81,7 +108,7 @@ impl Client {
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
         let unreachable = |why| ClientError::Unreachable { at: self.at.clone(), why };
         let (status, body) = self.exchange(method, path, body).map_err(|why| match why.kind() {
-            io::ErrorKind::InvalidData => ClientError::NotOurs(self.at.clone()),
+            io::ErrorKind::InvalidData if why.get_ref().is_none() => ClientError::NotOurs(self.at.clone()),
             _ => unreachable(why),
         })?;
         let value = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
@@ -98,7 +125,7 @@ impl Client {
     }
 
     fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<(u16, Vec<u8>)> {
-        let mut stream = self.connect()?;
+        let stream = self.connect()?;
         let body = body.map(Value::to_string);
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic {}\r\nConnection: close\r\n",
@@ -111,8 +138,9 @@ impl Client {
         }
         head.push_str("\r\n");
         head.push_str(body.as_deref().unwrap_or_default());
-        stream.write_all(head.as_bytes())?;
-        answer(stream)
+        let Some(tls) = &self.tls else { return talk(stream, &head) };
+        let host = self.at.rsplit_once(':').map_or("", |(host, _)| host);
+        talk(secure::wrap(stream, host, tls)?, &head)
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
@@ -131,7 +159,13 @@ impl Client {
     }
 }
 
-fn answer(stream: TcpStream) -> io::Result<(u16, Vec<u8>)> {
+fn talk(mut stream: impl io::Read + io::Write, request: &str) -> io::Result<(u16, Vec<u8>)> {
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
+    answer(stream)
+}
+
+fn answer(stream: impl io::Read) -> io::Result<(u16, Vec<u8>)> {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
     let mut reader = BufReader::new(stream).take(HEAD_BYTES_MAX);
     let mut line = String::new();
@@ -201,8 +235,16 @@ mod tests {
         for (url, good) in
             [("http://h:1", true), ("h:1", true), ("http://[::1]:1/", true), ("https://h:1", false), ("h", false)]
         {
-            assert_eq!(Client::new(url, "", "").is_ok(), good, "{url}");
+            assert_eq!(Client::new(url, None, "", "").is_ok(), good, "{url}");
         }
+    }
+
+    #[test]
+    fn tls_needs_an_authority() {
+        let without = Client::new("https://h:1", None, "", "").unwrap_err().to_string();
+        assert!(without.contains("--ca FILE"), "{without}");
+        let missing = Client::new("https://h:1", Some(Path::new("/nowhere")), "", "").unwrap_err().to_string();
+        assert!(missing.contains("/nowhere"), "{missing}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod definitions;
 mod flags;
 mod output;
 mod routing;
+mod secure;
 mod vhost;
 
 use std::process::ExitCode;
