@@ -209,6 +209,23 @@ fn who_does_not_speak_tls_is_let_go_and_the_next_is_served() {
 }
 
 #[test]
+fn records_that_are_not_the_peers_own_end_only_that_connection() {
+    let authority = Authority::new();
+    let (server, _) = authority.serve(ClientAuth::None);
+    let config = authority.client(None);
+    // Sealed by nobody, of no known kind, longer than any record.
+    for record in
+        [[23, 3, 3, 0, 5, 1, 2, 3, 4, 5], [99, 3, 3, 0, 5, 1, 2, 3, 4, 5], [23, 3, 3, 255, 255, 1, 2, 3, 4, 5]]
+    {
+        let mut stream = dial(&server, &config);
+        assert_eq!(ask(&mut stream, "echo in").unwrap(), "in");
+        stream.sock.write_all(&record).unwrap();
+        assert!(stream.read_to_end(&mut Vec::new()).is_err(), "an alert or an end, no clean goodbye");
+        assert_eq!(ask(&mut dial(&server, &config), "echo on").unwrap(), "on");
+    }
+}
+
+#[test]
 fn tls_at_a_door_without_is_answered_with_an_alert() {
     let server = Running::start();
     let authority = Authority::new();

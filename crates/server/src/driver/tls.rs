@@ -4,6 +4,7 @@
 //! Handshakes are `handshakes.rs`; when to read and write is `secure.rs`. It knows no protocol above TLS.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
@@ -14,6 +15,9 @@ const PIECE_BYTES: usize = 4 << 10;
 /// Room that a record takes beyond its content, and the most content of one.
 const RECORD_EXTRA_BYTES: usize = 64;
 const RECORD_BYTES: usize = 16 << 10;
+
+/// What is said of a connection on which the library of TLS panicked.
+const BROKEN: &str = "a mistake in the library of TLS";
 
 /// What came of going through received bytes.
 #[derive(Debug, Default)]
@@ -26,8 +30,19 @@ pub struct Passed {
     pub failed: Option<rustls::Error>,
 }
 
-/// Goes through `incoming`, appends what it holds to `plain` and what must be answered to `out`.
+/// Goes through `incoming`, appends what it holds to `plain` and what must be answered to `out`. A mistake in the
+/// library of TLS ends this connection and no other.
 pub fn pass(
+    conn: &mut UnbufferedServerConnection,
+    incoming: &mut [u8],
+    plain: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Passed {
+    let passed = catch_unwind(AssertUnwindSafe(|| go_through(conn, incoming, plain, out)));
+    passed.unwrap_or_else(|_| Passed { failed: Some(rustls::Error::General(BROKEN.into())), ..Passed::default() })
+}
+
+fn go_through(
     conn: &mut UnbufferedServerConnection,
     incoming: &mut [u8],
     plain: &mut Vec<u8>,
@@ -60,8 +75,11 @@ pub fn pass(
         }
     }
     if passed.failed.is_some() {
+        // Only as long as something is to be sent: what has failed must not be read a second time.
         let rest = incoming.get_mut(passed.consumed..).unwrap_or_default();
-        while let Ok(ConnectionState::EncodeTlsData(mut alert)) = conn.process_tls_records(rest).state {
+        while conn.wants_write()
+            && let Ok(ConnectionState::EncodeTlsData(mut alert)) = conn.process_tls_records(rest).state
+        {
             encode(out, |room| alert.encode(room));
         }
     }
@@ -79,6 +97,9 @@ fn encode(out: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, E
     out.truncate(at + written.unwrap_or(0));
 }
 
+type Traffic<'a> = WriteTraffic<'a, rustls::server::ServerConnectionData>;
+type Write<'a> = dyn FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError> + 'a;
+
 /// A connection whose handshake is over.
 pub struct Tls {
     conn: UnbufferedServerConnection,
@@ -89,12 +110,14 @@ pub struct Tls {
     /// So many bytes of them have left.
     sent: usize,
     said_goodbye: bool,
+    /// The peer broke the rules: it has been told, and nothing more is said.
+    has_failed: bool,
 }
 
 impl Tls {
     /// After a handshake that left `rest` unread and `sealed` to be sent.
     pub fn new(conn: UnbufferedServerConnection, rest: Vec<u8>, sealed: Vec<u8>) -> Tls {
-        Tls { conn, rest, sealed, sent: 0, said_goodbye: false }
+        Tls { conn, rest, sealed, sent: 0, said_goodbye: false, has_failed: false }
     }
 
     /// What is to be put in front of the bytes that are read next.
@@ -115,7 +138,10 @@ impl Tls {
             self.rest = Vec::new(); // an idle connection holds no memory
         }
         match passed.failed {
-            Some(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            Some(error) => {
+                self.has_failed = true;
+                Err(io::Error::new(io::ErrorKind::InvalidData, error))
+            }
             None => Ok(passed.closed),
         }
     }
@@ -140,11 +166,18 @@ impl Tls {
     fn write(
         &mut self,
         room: usize,
-        mut write: impl FnMut(
-            &mut WriteTraffic<'_, rustls::server::ServerConnectionData>,
-            &mut [u8],
-        ) -> Result<usize, EncryptError>,
+        mut write: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
     ) -> io::Result<()> {
+        if self.has_failed {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let written = catch_unwind(AssertUnwindSafe(|| self.write_records(room, &mut write)));
+        let written = written.unwrap_or_else(|_| Err(io::Error::other(BROKEN)));
+        self.has_failed = written.is_err();
+        written
+    }
+
+    fn write_records(&mut self, room: usize, write: &mut Write<'_>) -> io::Result<()> {
         loop {
             match self.conn.process_tls_records(&mut self.rest).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
