@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::judge::{faults, full_disk, kill, pressure};
+use crate::judge::{faults, full_disk, kill, pressure, queues};
 use crate::target::Target;
 
 #[derive(Parser)]
@@ -63,6 +63,8 @@ enum Row {
     Backlog(backlog::Args),
     /// The kill judge: kills the broker under load and reads back all that was acknowledged.
     Kill(kill::Args),
+    /// The queues judge: as the kill judge, over dead letters, priorities and transactions.
+    Queues(kill::Args),
     /// The faults judge: every system call on the data folder fails once.
     Faults(faults::Args),
     /// The full disk judge: a small volume is filled, freed and filled again. Needs root, to mount it.
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Row::P15(args) => growth::run(&args),
         Row::Backlog(args) => backlog::run(&args),
         Row::Kill(args) => kill::run(&args),
+        Row::Queues(args) => queues::run(&args),
         Row::Faults(args) => faults::run(&args),
         Row::FullDisk(args) => full_disk::run(&args),
         Row::Overload(args) => pressure::overload(&args),

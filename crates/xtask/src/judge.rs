@@ -3,12 +3,12 @@
 use crate::args::Args;
 use crate::shell::{self, root, say};
 
-const NAMES: &str = "kill, power, damage, faults, full-disk, overload, slow-disk";
+const NAMES: &str = "kill, queues, power, damage, faults, full-disk, overload, slow-disk";
 
 /// Runs the judge that the first word names.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
-        Some("kill") => kill(&words[1..]),
+        Some(name @ ("kill" | "queues")) => kill(name, &words[1..]),
         Some("power") => power(&words[1..]),
         Some("damage") => damage(&words[1..]),
         Some("faults") => bench("faults", &["--step", "--only", "--at", "--report"], &words[1..]),
@@ -19,14 +19,15 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     }
 }
 
-fn kill(words: &[String]) -> Result<(), String> {
+/// Kills of the real binary under load; what is looked at differs by `name`.
+fn kill(name: &str, words: &[String]) -> Result<(), String> {
     let args = Args::parse(words, &["--times", "--seed", "--report"], &[])?;
     let times = args.number("--times")?.unwrap_or(200);
     say("building fourfold and its judge");
     let folder = shell::build(&["server", "bench"])?;
     say(&format!("killing fourfold {times} times under load"));
     let mut command = std::process::Command::new(folder.join("bench"));
-    command.current_dir(root()).arg("kill").arg("--bin").arg(folder.join("fourfold"));
+    command.current_dir(root()).arg(name).arg("--bin").arg(folder.join("fourfold"));
     command.args(["--times", &times.to_string()]);
     if let Some(seed) = args.number("--seed")? {
         command.args(["--seed", &seed.to_string()]);

@@ -51,6 +51,14 @@ pub(crate) enum Said {
     },
 }
 
+/// The value of an argument.
+pub(crate) enum Argument {
+    /// A text.
+    Text(&'static str),
+    /// A number.
+    Number(i32),
+}
+
 /// One connection with its channel 1.
 pub(crate) struct Amqp {
     write: TcpStream,
@@ -98,6 +106,68 @@ impl Amqp {
         let name = fields.length::<1>()?;
         fields.bytes(name)?;
         fields.length::<4>()
+    }
+
+    /// Declares a durable queue with arguments.
+    pub(crate) fn declare_with(&mut self, queue: &str, arguments: &[(&str, Argument)]) -> Outcome<()> {
+        const DURABLE: u8 = 2;
+        let mut table = Writer::default();
+        for (name, value) in arguments {
+            table.text8(name);
+            match value {
+                Argument::Text(text) => table.u8(b'S').bytes32(text.as_bytes()),
+                Argument::Number(number) => table.u8(b'I').i32(*number),
+            };
+        }
+        self.method(1, (50, 10), &Writer::default().u16(0).text8(queue).u8(DURABLE).bytes32(&table.0).0)?;
+        self.expect(1, DECLARE_OK).map(drop)
+    }
+
+    /// How many messages a queue holds that wait.
+    pub(crate) fn count(&mut self, queue: &str) -> Outcome<usize> {
+        const PASSIVE: u8 = 1;
+        self.method(1, (50, 10), &Writer::default().u16(0).text8(queue).u8(PASSIVE).u32(0).0)?;
+        let answer = self.expect(1, DECLARE_OK)?;
+        let mut fields = Reader(&answer);
+        let name = fields.length::<1>()?;
+        fields.bytes(name)?;
+        fields.length::<4>()
+    }
+
+    /// Publishes a persistent message with a priority.
+    pub(crate) fn publish_to(&mut self, exchange: &str, key: &str, priority: u8, body: &[u8]) -> Outcome<()> {
+        const MODE_AND_PRIORITY: u16 = 1 << 12 | 1 << 11;
+        let mut method = Writer::default();
+        method.u16(60).u16(40).u16(0).text8(exchange).text8(key).u8(0);
+        let mut header = Writer::default();
+        header.u16(60).u16(0).u64(body.len() as u64).u16(MODE_AND_PRIORITY).u8(2).u8(priority);
+        let mut frames = Writer::default();
+        for (kind, payload) in [(1, &method.0[..]), (2, &header.0), (3, body)] {
+            frames.u8(kind).u16(1).bytes32(payload).u8(END);
+        }
+        self.raw(&frames.0)
+    }
+
+    /// Publishes and acknowledges in transactions from now on.
+    pub(crate) fn select(&mut self) -> Outcome<()> {
+        self.method(1, (90, 10), &[])?;
+        self.expect(1, (90, 11)).map(drop)
+    }
+
+    /// Ends a transaction.
+    pub(crate) fn commit(&mut self) -> Outcome<()> {
+        self.method(1, (90, 20), &[])?;
+        self.expect(1, (90, 21)).map(drop)
+    }
+
+    /// Refuses one delivery for ever.
+    pub(crate) fn reject(&mut self, tag: u64) -> Outcome<()> {
+        self.method(1, (60, 90), &Writer::default().u64(tag).u8(0).0)
+    }
+
+    /// Acknowledges all deliveries up to one.
+    pub(crate) fn ack_all(&mut self, tag: u64) -> Outcome<()> {
+        self.method(1, ACK, &Writer::default().u64(tag).u8(1).0)
     }
 
     /// Removes a queue.

@@ -39,6 +39,11 @@ impl Message {
         Message { number, padding }
     }
 
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Its bytes: number, padding's length, padding that follows from both.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(16 + self.padding as usize);

@@ -8,6 +8,7 @@ pub(crate) mod full_disk;
 pub(crate) mod kafka;
 pub(crate) mod kill;
 pub(crate) mod pressure;
+pub(crate) mod queues;
 pub(crate) mod server;
 pub(crate) mod wire;
 

@@ -28,16 +28,16 @@ const KILL_AFTER_MS: std::ops::Range<u64> = 5..400;
 pub struct Args {
     /// The broker's binary.
     #[arg(long)]
-    bin: PathBuf,
+    pub(crate) bin: PathBuf,
     /// How many times to kill it.
     #[arg(long, default_value_t = 200)]
-    times: u64,
+    pub(crate) times: u64,
     /// The seed of all chances, to run the same trial again (the machine's timing stays its own).
     #[arg(long)]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// Write the outcome into this file.
     #[arg(long)]
-    report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// Kills `args.times` times and says what was found.
