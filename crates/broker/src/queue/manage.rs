@@ -252,9 +252,9 @@ impl Queues {
     /// A topic is gone; its logs too, right after this. Queues that shared it go with it.
     pub(crate) fn topic_deleted(&mut self, core: &mut Core, tenant: &str, topic: &str) {
         self.feed_deleted(core, tenant, topic);
-        let shares =
-            |queue: &&Box<Queue>| &*queue.tenant == tenant && queue.info.topic().map(|name| &**name) == Some(topic);
-        let mut gone = self.by_id.values().filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
+        let shares = |queue: &&Queue| &*queue.tenant == tenant && queue.info.topic().map(|name| &**name) == Some(topic);
+        let mut gone =
+            self.by_id.values().map(|queue| &**queue).filter(shares).map(|queue| queue.id).collect::<Vec<_>>();
         gone.sort_unstable(); // the same order on every run
         for id in gone {
             self.remove_or_log(core, id);

@@ -119,6 +119,7 @@ impl<V> RareMap<V> {
 
 /// A list that is never used in most places where it stands: until then it costs a pointer.
 #[derive(Clone, Debug)]
+#[allow(clippy::box_collection)] // as above
 pub(crate) struct RareList<T>(Option<Box<VecDeque<T>>>);
 
 impl<T> Default for RareList<T> {

@@ -147,12 +147,13 @@ fn text(tally: &Tally, seed: u64, took: Duration, failure: Option<&String>) -> S
 fn page(text: &str) -> String {
     format!(
         "# The queues judge\n\n\
-         `cargo xtask judge queues` kills the real binary (SIGKILL) under load on queues that do more than keep messages:\n\
-         one whose rejected messages become dead letters, one with priorities, and two behind a fanout that is published\n\
-         to in transactions. Confirms and commits are written down as they are read. After each kill the broker starts\n\
-         again on the same data and every queue is read to its end: a confirmed message that no consumer settled must be\n\
-         in its queue or among its dead letters and never in both, only rejected ones may be dead letters, priorities\n\
-         come highest first and in order within one, and a transaction is in both queues whole or in neither.\n\n\
+         `cargo xtask judge queues` kills the real binary (SIGKILL) under load on queues that do more than keep\n\
+         messages: one whose rejected messages become dead letters, one with priorities, and two behind a fanout\n\
+         that is published to in transactions. Confirms and commits are written down as they are read. After each\n\
+         kill the broker starts again on the same data and every queue is read to its end: a confirmed message that\n\
+         no consumer settled must be in its queue or among its dead letters and never in both, only rejected ones\n\
+         may be dead letters, priorities come highest first and in order within one, and a transaction is in both\n\
+         queues whole or in neither.\n\n\
          The last run:\n\n```\n{text}```\n"
     )
 }
