@@ -35,6 +35,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite { name: "kafka/node", needs: &[Runtime::Node], kind: Kind::NodeTest },
     Suite { name: "kafka/kcat", needs: &[Runtime::Python, Runtime::Kcat], kind: Kind::Pytest },
     Suite { name: "amqp/pika", needs: &[Runtime::Python], kind: Kind::Pytest },
+    Suite { name: "amqp/management", needs: &[Runtime::Python], kind: Kind::Pytest },
     Suite { name: "amqp/go", needs: &[Runtime::Go], kind: Kind::GoTest },
     Suite { name: "amqp/java", needs: &[Runtime::Java], kind: Kind::Maven },
     Suite { name: "amqp/aio-pika", needs: &[Runtime::Python], kind: Kind::Pytest },

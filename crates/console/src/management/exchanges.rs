@@ -94,7 +94,7 @@ pub fn declare(call: &mut Call<'_>) -> Handled {
     let asked = call.object()?;
     let kind = asked.get("type").and_then(Value::as_str).unwrap_or("direct").to_owned();
     let ask = ExchangeAsk {
-        durable: flag(&asked, "durable", true)?,
+        durable: flag(&asked, "durable", false)?,
         auto_delete: flag(&asked, "auto_delete", false)?,
         internal: flag(&asked, "internal", false)?,
         arguments: arguments(&asked)?,

@@ -42,7 +42,7 @@ pub fn declare(call: &mut Call<'_>) -> Handled {
     let asked = call.object()?;
     let ask = QueueAsk {
         session: call.session,
-        durable: flag(&asked, "durable", true)?,
+        durable: flag(&asked, "durable", false)?,
         auto_delete: flag(&asked, "auto_delete", false)?,
         arguments: arguments(&asked)?,
         tenant,
