@@ -39,7 +39,7 @@ const fn key(name: &'static str, kinds: u8, operator: bool, what: &'static str, 
 
 static KEYS: [Key; 21] = [
     key("alternate-exchange", ANY, false, "alternate exchange name", |v, o| text(v, &mut o.alternate)),
-    key("consumer-timeout", ANY, false, "consumer timeout", |v, o| at_least(0, v, &mut o.settle_ms_max)),
+    key("consumer-timeout", PLAIN | SAFE, false, "consumer timeout", |v, o| at_least(0, v, &mut o.settle_ms_max)),
     key("dead-letter-exchange", PLAIN | SAFE, false, "dead letter exchange name", |v, o| {
         text(v, &mut o.dead_letter_exchange)
     }),
