@@ -28,6 +28,8 @@ pub struct HttpSession {
     /// permissions it was found.
     login: Option<(Credentials, Principal, Mono, u64)>,
     deadline: Option<Mono>,
+    /// When a long list goes on: after the running turn, or the driver would not end it.
+    list_at: Option<Mono>,
     /// The first bytes of a request are there; the rest is not.
     partial: bool,
     /// The client was told to go on with its body.
@@ -72,6 +74,7 @@ impl HttpSession {
             login: None,
             // Due at once: the first tick says what time it is, which nobody knows here yet.
             deadline: Some(Mono::default()),
+            list_at: None,
             partial: false,
             told_continue: false,
             closing: false,
@@ -242,7 +245,10 @@ impl HttpSession {
         match until {
             Until::Synced(lsn) => self.hold(lsn, response, ending, cx),
             Until::Stored(call) => self.state = State::Storing(call, response, ending),
-            Until::Listed(listing) => self.state = State::Listing(listing, ending),
+            Until::Listed(listing) => {
+                self.list_at = Some(Mono(cx.now.mono.0 + 1));
+                self.state = State::Listing(listing, ending);
+            }
             Until::Got(call, getting) => self.state = State::Getting(call, getting, ending),
         }
     }
@@ -257,7 +263,10 @@ impl HttpSession {
             }
         };
         match listing.step(cx.broker, cx.now) {
-            Ok(None) => self.state = State::Listing(listing, ending),
+            Ok(None) => {
+                self.list_at = Some(Mono(cx.now.mono.0 + 1));
+                self.state = State::Listing(listing, ending);
+            }
             Ok(Some(response)) => self.send(&response, ending, cx),
             Err(refusal) => self.send(&Response::from(&refusal), ending, cx),
         }
@@ -372,7 +381,7 @@ impl Session for HttpSession {
 
     fn deadline(&self) -> Option<Mono> {
         // A list goes on in the next turn, whatever else happens.
-        if matches!(self.state, State::Listing(..)) { Some(Mono::default()) } else { self.deadline }
+        if matches!(self.state, State::Listing(..)) { self.list_at } else { self.deadline }
     }
 
     fn wants_input(&self) -> bool {
