@@ -45,11 +45,15 @@ fn queues_exchanges_and_bindings_are_made_shown_and_removed_in_their_virtual_hos
     within(&["binding", "delete", "e", "q", "--key", "a.#"]);
     within(&["exchange", "delete", "e"]);
     done(&server, &["permission", "put", "guest", "--vhost", "v", "--write", "^q"]);
+    let added = server.cli_with(&["user", "add", "ann", "--password-stdin"], b"secret\n");
+    assert!(added.status.success(), "{}", text(&added.stderr));
+    done(&server, &["permission", "put", "ann", "--vhost", "v"]);
+    done(&server, &["permission", "delete", "ann", "--vhost", "v"]);
     let permissions = json(&server, &["permission", "list"]);
     assert!(permissions.as_array().unwrap().iter().any(|one| one["vhost"] == "v" && one["write"] == "^q"));
     done(&server, &["permission", "delete", "guest", "--vhost", "v"]);
     done(&server, &["vhost", "delete", "v"]);
-    refused(&server, &["vhost", "delete", "v"], "Not Found");
+    refused(&server, &["vhost", "delete", "v"], "no /api/vhosts/v");
     assert!(server.cli(&["connection", "list"]).status.success());
 }
 
@@ -60,7 +64,7 @@ fn a_policy_is_put_shown_and_removed_and_a_bad_one_refused_with_the_reason() {
     done(&server, &["queue", "declare", "q"]);
     let put = ["policy", "put", "p", "^q", "max-length=5", "overflow=reject-publish", "--apply-to", "queues"];
     done(&server, &put);
-    let policy = json(&server, &["policy", "show", "p"]);
+    let policy = json(&server, &["policy", "describe", "p"]);
     assert_eq!(policy["definition"], json!({ "max-length": 5, "overflow": "reject-publish" }));
     done(&server, &["policy", "put", "limit", ".*", "max-length=3", "--operator"]);
     assert_eq!(json(&server, &["policy", "list", "--operator"])[0]["name"], "limit");
@@ -68,7 +72,7 @@ fn a_policy_is_put_shown_and_removed_and_a_bad_one_refused_with_the_reason() {
     refused(&server, &["policy", "put", "p", "q", "ha-mode=all"], "are not recognised policy settings");
     assert_eq!(server.cli(&["policy", "put", "p", "q", "max-length"]).status.code(), Some(2));
     done(&server, &["policy", "delete", "p"]);
-    refused(&server, &["policy", "show", "p"], "Not Found");
+    refused(&server, &["policy", "describe", "p"], "no /api/policies/%2F/p");
 }
 
 /// As RabbitMQ 3.10.8 exported it, shortened; a mirrored queue's policy and a shovel beside.

@@ -104,7 +104,7 @@ pub fn certificates(call: &mut Call<'_>) -> Handled {
     if !units.contains(&call.parameter(1)) {
         return Err(Refusal::bad_request("Time unit not recognised. Use days, weeks, months, years."));
     }
-    let secured = call.counters.listening().iter().any(|one| matches!(one.door, "amqps" | "https" | "kafkas"));
+    let secured = call.counters.listening().iter().any(|one| matches!(one.door, "amqps" | "https" | "kafka-ssl"));
     if secured {
         return Err(Refusal::new(501, "not_implemented", "the end of certificates is not told here"));
     }

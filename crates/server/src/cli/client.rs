@@ -117,6 +117,8 @@ impl Client {
             return Ok(value);
         }
         let reason = match &value["reason"] {
+            // The words of RabbitMQ's API, which do not say what was not found.
+            Value::String(reason) if reason == "Not Found" => format!("the server has no {path}"),
             Value::String(reason) => reason.trim().replace("\n\n", ": "),
             Value::Null => format!("the server answers {status}"),
             other => other.to_string(),

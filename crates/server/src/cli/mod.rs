@@ -102,7 +102,7 @@ enum Command {
         #[command(subcommand)]
         verb: QueueVerb,
     },
-    /// Declare, list, show and delete exchanges
+    /// Declare, list, describe and delete exchanges
     Exchange {
         #[command(flatten)]
         at: AdminArgs,
@@ -120,7 +120,7 @@ enum Command {
         #[command(subcommand)]
         verb: BindingVerb,
     },
-    /// Put, list, show and delete virtual hosts
+    /// Put, list, describe and delete virtual hosts
     Vhost {
         #[command(flatten)]
         at: AdminArgs,
@@ -136,7 +136,7 @@ enum Command {
         #[command(subcommand)]
         verb: PermissionVerb,
     },
-    /// Put, list, show and delete policies: options for all queues and exchanges whose name matches
+    /// Put, list, describe and delete policies: options for all queues and exchanges whose name matches
     Policy {
         #[command(flatten)]
         at: AdminArgs,
@@ -148,7 +148,7 @@ enum Command {
         #[command(subcommand)]
         verb: PolicyVerb,
     },
-    /// List, show and close connections
+    /// List, describe and close connections
     Connection {
         #[command(flatten)]
         at: AdminArgs,

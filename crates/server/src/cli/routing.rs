@@ -31,7 +31,7 @@ pub enum ExchangeVerb {
         lasting: Lasting,
     },
     /// Show an exchange
-    Show {
+    Describe {
         /// Its name
         name: String,
     },
@@ -129,7 +129,7 @@ pub fn exchange(at: &AdminArgs, of: &InVhost, verb: ExchangeVerb) -> Result<(), 
             });
             change(at, ("PUT", &path(&name)), Some(&body), &format!("exchange '{name}' declared"))
         }
-        ExchangeVerb::Show { name } => show_one(at, &path(&name)),
+        ExchangeVerb::Describe { name } => show_one(at, &path(&name)),
         ExchangeVerb::Delete { name } => {
             change(at, ("DELETE", &path(&name)), None, &format!("exchange '{name}' deleted"))
         }

@@ -32,7 +32,7 @@ pub enum VhostVerb {
         default_queue_type: Option<String>,
     },
     /// Show a virtual host
-    Show {
+    Describe {
         /// Its name
         name: String,
     },
@@ -50,8 +50,10 @@ pub enum PermissionVerb {
     List,
     /// Let a user use a virtual host, by patterns over the names of queues and exchanges
     Put {
+        // Not a field `user`: that is who logs in, an option of all verbs, and clap would take one for the other.
         /// The user
-        user: String,
+        #[arg(value_name = "USER")]
+        name: String,
         /// What may be made, changed and removed
         #[arg(long, value_name = "PATTERN", default_value = ".*")]
         configure: String,
@@ -65,7 +67,8 @@ pub enum PermissionVerb {
     /// Take a user's permission away
     Delete {
         /// The user
-        user: String,
+        #[arg(value_name = "USER")]
+        name: String,
     },
 }
 
@@ -91,7 +94,7 @@ pub enum PolicyVerb {
         priority: i64,
     },
     /// Show a policy
-    Show {
+    Describe {
         /// Its name
         name: String,
     },
@@ -108,7 +111,7 @@ pub enum ConnectionVerb {
     /// List all connections
     List,
     /// Show a connection
-    Show {
+    Describe {
         /// Its name, as listed
         name: String,
     },
@@ -125,7 +128,7 @@ pub fn vhost(at: &AdminArgs, verb: VhostVerb) -> Result<(), CliError> {
     let path = |name: &str| format!("/api/vhosts/{}", encode(name));
     match verb {
         VhostVerb::List => show_all(at, "/api/vhosts", &columns),
-        VhostVerb::Show { name } => show_one(at, &path(&name)),
+        VhostVerb::Describe { name } => show_one(at, &path(&name)),
         VhostVerb::Put { name, description, default_queue_type } => {
             let mut body = Map::new();
             let given = [("description", description), ("default_queue_type", default_queue_type)];
@@ -152,12 +155,12 @@ pub fn permission(at: &AdminArgs, of: &InVhost, verb: PermissionVerb) -> Result<
             ];
             show_all(at, "/api/permissions", &columns)
         }
-        PermissionVerb::Put { user, configure, write, read } => {
+        PermissionVerb::Put { name: user, configure, write, read } => {
             let body = json!({ "configure": configure, "write": write, "read": read });
             let done = format!("user '{user}' may use virtual host '{}' so", of.vhost);
             change(at, ("PUT", &path(&user)), Some(&body), &done)
         }
-        PermissionVerb::Delete { user } => {
+        PermissionVerb::Delete { name: user } => {
             let done = format!("user '{user}' has no permission in virtual host '{}' any more", of.vhost);
             change(at, ("DELETE", &path(&user)), None, &done)
         }
@@ -181,7 +184,7 @@ pub fn policy(at: &AdminArgs, of: &InVhost, operator: bool, verb: PolicyVerb) ->
             ];
             show_all(at, &all, &columns)
         }
-        PolicyVerb::Show { name } => show_one(at, &path(&name)),
+        PolicyVerb::Describe { name } => show_one(at, &path(&name)),
         PolicyVerb::Put { name, pattern, settings, apply_to, priority } => {
             let definition = values_of(&settings)?;
             let body =
@@ -218,7 +221,7 @@ pub fn connection(at: &AdminArgs, verb: ConnectionVerb) -> Result<(), CliError> 
             ];
             show_all(at, "/api/connections", &columns)
         }
-        ConnectionVerb::Show { name } => show_one(at, &path(&name)),
+        ConnectionVerb::Describe { name } => show_one(at, &path(&name)),
         ConnectionVerb::Close { name } => {
             change(at, ("DELETE", &path(&name)), None, &format!("connection '{name}' closed"))
         }
