@@ -27,6 +27,7 @@ mod ledger_tests;
 pub mod names;
 mod open;
 pub mod partition;
+mod pattern;
 pub mod policy;
 pub mod queue;
 pub mod routing;

@@ -126,12 +126,6 @@ impl Counters {
         [&self.memory_used, &self.memory_budget, &self.let_go].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Whether nearly all of the memory for what is on its way is used.
-    pub fn is_memory_short(&self) -> bool {
-        let [used, budget, _] = self.read_memory();
-        budget > 0 && used / 9 > budget / 10
-    }
-
     /// Where the server listens.
     pub fn listening(&self) -> &[Listening] {
         self.surroundings.listening()

@@ -116,7 +116,7 @@ impl KeyGrant {
 /// Replaces the variables that a pattern for keys may name by what they stand for, taken literally.
 fn expanded(pattern: &str, permission: &TopicPermission) -> String {
     let named = [("{username}", &permission.user), ("{vhost}", &permission.tenant)];
-    named.iter().fold(pattern.to_owned(), |text, (variable, value)| text.replace(variable, &regex::escape(value)))
+    named.iter().fold(pattern.to_owned(), |text, (variable, value)| text.replace(variable, &fancy_regex::escape(value)))
 }
 
 /// Whether all patterns of a permission can be compiled.

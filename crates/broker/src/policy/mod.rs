@@ -3,7 +3,6 @@
 mod api;
 mod apply;
 mod effective;
-mod pattern;
 mod policies;
 mod types;
 

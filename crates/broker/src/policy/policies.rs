@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cluster::meta::Catalog;
 
-use super::pattern::Pattern;
 use super::{AppliesTo, Policy, PolicyKey, Ruling};
 use crate::BrokerError;
+use crate::pattern::Pattern;
 use crate::queue::QueueKind;
 
 /// The policies of all tenants.

@@ -17,6 +17,7 @@ pub(crate) mod rare;
 pub(crate) mod record;
 pub(crate) mod ruled;
 mod rules;
+mod settling;
 mod stored;
 mod stream;
 mod sums;

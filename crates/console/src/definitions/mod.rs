@@ -8,7 +8,7 @@ mod objects;
 mod policies;
 pub mod policy;
 mod report;
-mod users;
+pub mod users;
 
 pub use export::{all, of_tenant};
 pub use import::{Scope, import};

@@ -3,15 +3,16 @@
 use broker::user::{Credential, User, UserLimits, quick_credential};
 use serde_json::{Map, Value, json};
 
-use crate::auth::base64;
+use crate::auth;
 
 /// Bytes of salt in front of a digest.
 const SALT_BYTES: usize = 4;
 
 /// A kind of hash: RabbitMQ's name, the bytes of its digest, how it is kept.
-type Hashing = (&'static str, usize, fn(String) -> Credential);
+pub type Hashing = (&'static str, usize, fn(String) -> Credential);
 
-const HASHINGS: [Hashing; 3] = [
+/// All kinds that are known.
+pub const HASHINGS: [Hashing; 3] = [
     ("rabbit_password_hashing_sha256", 32, Credential::SaltedSha256),
     ("rabbit_password_hashing_sha512", 64, Credential::SaltedSha512),
     ("rabbit_password_hashing_md5", 16, Credential::SaltedMd5),
@@ -46,8 +47,12 @@ pub fn read(name: &str, body: &Map<String, Value>) -> Result<User, String> {
     }
 }
 
-fn credential(hash: &str, algorithm: Option<&str>) -> Result<Credential, String> {
-    let bytes = base64(hash.as_bytes()).ok_or("'password_hash' is not base64")?;
+/// What proves a user, by its hash in base64 and the name of how it was made.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn credential(hash: &str, algorithm: Option<&str>) -> Result<Credential, String> {
+    let bytes = auth::base64(hash.as_bytes()).ok_or("'password_hash' is not base64")?;
     if algorithm == Some(OURS) {
         let text = String::from_utf8(bytes).map_err(|_| "'password_hash' is not one of ours")?;
         return Ok(Credential::Argon2(text));
@@ -63,7 +68,7 @@ fn credential(hash: &str, algorithm: Option<&str>) -> Result<Credential, String>
         let expected = SALT_BYTES + digest;
         return Err(format!("'password_hash' has {} bytes, and {named} has {expected}", bytes.len()));
     }
-    Ok(make(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok(make(auth::hex_of(&bytes)))
 }
 
 /// Tags as a list or, as older servers wrote them, in one text with commas.
@@ -110,31 +115,15 @@ pub fn show(user: &User) -> Value {
     })
 }
 
-fn shown(credential: &Credential) -> (String, &'static str) {
+/// The hash in base64, and the name of how it was made.
+pub fn shown(credential: &Credential) -> (String, &'static str) {
     let (hex, at) = match credential {
-        Credential::Argon2(text) => return (encoded(text.as_bytes()), OURS),
+        Credential::Argon2(text) => return (auth::base64_of(text.as_bytes()), OURS),
         Credential::SaltedSha256(hex) => (hex, 0),
         Credential::SaltedSha512(hex) => (hex, 1),
         Credential::SaltedMd5(hex) => (hex, 2),
     };
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or_default();
-    let bytes =
-        hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |number, byte| number << 4 | digit(byte)) as u8);
-    (encoded(&bytes.collect::<Vec<_>>()), HASHINGS[at].0)
-}
-
-/// Bytes in base64.
-fn encoded(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let number = (0..3).fold(0, |number, at| number << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let letter = LETTERS[(number >> (18 - 6 * at)) as usize & 63];
-            text.push(if at > chunk.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
+    (auth::base64_of(&auth::bytes_of_hex(hex).unwrap_or_default()), HASHINGS[at].0)
 }
 
 #[cfg(test)]
@@ -177,14 +166,6 @@ mod tests {
         ] {
             let said = read("u", body.as_object().unwrap()).unwrap_err();
             assert!(said.starts_with(why), "{said}");
-        }
-    }
-
-    #[test]
-    fn base64_is_written_as_it_is_read() {
-        for length in 0..10_u8 {
-            let bytes = (0..length).map(|at| at.wrapping_mul(91)).collect::<Vec<_>>();
-            assert_eq!(base64(encoded(&bytes).as_bytes()).unwrap(), bytes);
         }
     }
 }

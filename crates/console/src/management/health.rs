@@ -28,7 +28,7 @@ pub fn raised(call: &Call<'_>) -> Vec<&'static str> {
     if call.broker.full().is_some() || call.broker.failure().is_some() {
         all.push("disk");
     }
-    if call.counters.is_memory_short() {
+    if call.broker.is_low_on_memory() {
         all.push("memory");
     }
     all

@@ -167,7 +167,7 @@ fn machine(page: &mut Page, (broker, counters): (&Broker, &Counters), now: Mono)
         ("process_max_fds", machine.files_max),
         ("process_open_tcp_sockets", counters.read().map(|door| door.open).sum()),
         ("process_max_tcp_sockets", machine.files_max),
-        ("alarms_memory_used_watermark", counters.is_memory_short().into()),
+        ("alarms_memory_used_watermark", broker.is_low_on_memory().into()),
         ("alarms_free_disk_space_watermark", (broker.full().is_some() || broker.failure().is_some()).into()),
         ("alarms_file_descriptor_limit", 0),
         ("erlang_uptime_seconds", counters.uptime_ms(now) / 1000),

@@ -10,23 +10,12 @@ use super::listing::{self, Key};
 use super::vhosts::words;
 use crate::api::{Answer, Handled, Until};
 use crate::auth;
+use crate::definitions::users::{HASHINGS, credential, shown};
 use crate::http::Response;
 use crate::refusal::Refusal;
 
-/// What salted hashes are called.
-const SHA256: &str = "rabbit_password_hashing_sha256";
-const SHA512: &str = "rabbit_password_hashing_sha512";
-const MD5: &str = "rabbit_password_hashing_md5";
-
 fn json(user: &User) -> Value {
-    let salted = |hex: &str| auth::base64_of(&auth::bytes_of_hex(hex).unwrap_or_default());
-    let (hash, algorithm) = match user.credentials.first() {
-        Some(Credential::SaltedSha256(hex)) => (salted(hex), SHA256),
-        Some(Credential::SaltedSha512(hex)) => (salted(hex), SHA512),
-        Some(Credential::SaltedMd5(hex)) => (salted(hex), MD5),
-        Some(Credential::Argon2(phc)) => (phc.clone(), "argon2id"),
-        None => (String::new(), SHA256),
-    };
+    let (hash, algorithm) = user.credentials.first().map_or((String::new(), HASHINGS[0].0), shown);
     json!({
         "name": user.name,
         "password_hash": hash,
@@ -65,19 +54,11 @@ fn imported(asked: &Map<String, Value>) -> Result<Vec<Credential>, Refusal> {
         Some(Value::String(text)) => text,
         Some(other) => return Err(Refusal::listed("not_base64", other.clone())),
     };
-    let algorithm = asked.get("hashing_algorithm").and_then(Value::as_str).unwrap_or(SHA256);
-    let (make, length): (fn(String) -> Credential, usize) = match algorithm {
-        "argon2id" => return Ok(vec![Credential::Argon2(hash.clone())]),
-        SHA256 => (Credential::SaltedSha256, 32),
-        SHA512 => (Credential::SaltedSha512, 64),
-        MD5 => (Credential::SaltedMd5, 16),
-        other => return Err(Refusal::bad_request(format!("hashing_algorithm '{other}' is not served"))),
-    };
-    let bytes = auth::base64(hash.as_bytes()).ok_or_else(|| Refusal::listed("not_base64", hash.clone().into()))?;
-    if bytes.len() != 4 + length {
-        return Err(Refusal::bad_request(format!("password_hash is not 4 bytes of salt and {length} of a hash")));
+    if auth::base64(hash.as_bytes()).is_none() {
+        return Err(Refusal::listed("not_base64", hash.clone().into()));
     }
-    Ok(vec![make(auth::hex_of(&bytes))])
+    let algorithm = asked.get("hashing_algorithm").and_then(Value::as_str);
+    Ok(vec![credential(hash, algorithm).map_err(Refusal::bad_request)?])
 }
 
 pub fn put(call: &mut Call<'_>) -> Handled {

@@ -13,12 +13,12 @@ const BACKTRACKS_MAX: usize = 10_000;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Regex);
+pub(crate) struct Pattern(Regex);
 
 impl Pattern {
     /// # Errors
     /// [`BrokerError::Invalid`] that says what is wrong with it.
-    pub(super) fn new(text: &str) -> Result<Pattern, BrokerError> {
+    pub(crate) fn new(text: &str) -> Result<Pattern, BrokerError> {
         if text.len() > PATTERN_BYTES_MAX {
             let why = format!("a pattern has at most {PATTERN_BYTES_MAX} bytes, not {}", text.len());
             return Err(BrokerError::Invalid(why));
@@ -31,7 +31,7 @@ impl Pattern {
     }
 
     /// Whether it is found anywhere in `name`.
-    pub(super) fn is_in(&self, name: &str) -> bool {
+    pub(crate) fn is_in(&self, name: &str) -> bool {
         self.0.is_match(name).unwrap_or(false)
     }
 }
