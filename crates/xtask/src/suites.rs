@@ -38,6 +38,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite { name: "amqp/management", needs: &[Runtime::Python], kind: Kind::Pytest },
     Suite { name: "amqp/go", needs: &[Runtime::Go], kind: Kind::GoTest },
     Suite { name: "amqp/java", needs: &[Runtime::Java], kind: Kind::Maven },
+    Suite { name: "amqp/spring", needs: &[Runtime::Java], kind: Kind::Maven },
     Suite { name: "amqp/aio-pika", needs: &[Runtime::Python], kind: Kind::Pytest },
     Suite { name: "amqp/node", needs: &[Runtime::Node], kind: Kind::NodeTest },
     Suite { name: "amqp/lapin", needs: &[], kind: Kind::CargoTest },
