@@ -8,6 +8,7 @@ import static fourfold.Kit.text;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.Connection;
@@ -127,13 +128,15 @@ class StreamTest {
             Reader.at(other, stream, "first").takes(0, 100);
             slow.takes(5, 100);
             Reader.at(other, stream, 60).takes(60, 100);
-            assertEquals(100, channel.messageCount(stream));
+            // RabbitMQ counts the messages of a stream only now and then.
+            Eventually.holds("all 100 are there", 60, () -> channel.messageCount(stream) == 100);
             channel.queueDelete(stream);
         }
     }
 
     @Test
     void creditIsWhatThePrefetchSays() throws Exception {
+        assumeFalse(broker.isPeer(), "RabbitMQ 3.10.8 sends more than the prefetch here");
         try (Channel channel = connection.createChannel(); Channel reading = connection.createChannel()) {
             String stream = filled(channel, 30);
             BlockingQueue<Delivery> inbox = new LinkedBlockingQueue<>();

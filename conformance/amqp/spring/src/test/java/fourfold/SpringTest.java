@@ -224,7 +224,8 @@ class SpringTest {
             }
             container.stop();
         }
-        assertEquals(50, app.admin().getQueueInfo("events").getMessageCount());
+        // RabbitMQ counts the messages of a stream only now and then.
+        Eventually.holds("all 50 are there", 60, () -> app.admin().getQueueInfo("events").getMessageCount() == 50);
     }
 
     @Test
