@@ -67,6 +67,58 @@ def test_what_was_confirmed_comes_after_a_restart(own_broker, name, end):
     inbox.stays(3)
 
 
+def late(inbox, begin):
+    inbox.wait(1)
+    assert time.monotonic() - begin >= 0.3
+    assert [(body, properties.headers["x-delay"]) for _, properties, body in inbox.got] == [(b"x", -300)]
+
+
+def test_what_comes_by_a_binding_between_exchanges_waits(channel, name):
+    make(channel, name)
+    channel.exchange_declare(name + "-first", "fanout")
+    channel.exchange_bind(name, name + "-first")
+    channel.queue_declare(name + "-now")
+    channel.queue_bind(name + "-now", name + "-first")
+    channel.confirm_delivery()
+    begin = time.monotonic()
+    channel.basic_publish(name + "-first", "k", b"x", delayed(300), mandatory=True)
+    assert channel.basic_get(name + "-now", True)[2] == b"x"
+    late(Inbox(channel, name, auto_ack=True), begin)
+
+
+def test_what_comes_as_alternate_waits(channel, name):
+    make(channel, name)
+    channel.exchange_declare(name + "-first", "direct", arguments={"alternate-exchange": name})
+    begin = time.monotonic()
+    put(channel, "k", b"x", exchange=name + "-first", properties=delayed(300))
+    late(Inbox(channel, name, auto_ack=True), begin)
+
+
+def test_a_dead_letter_waits(channel, name):
+    make(channel, name)
+    arguments = {"x-dead-letter-exchange": name, "x-dead-letter-routing-key": "k"}
+    channel.queue_declare(name + "-source", durable=True, arguments=arguments)
+    put(channel, name + "-source", b"x", properties=delayed(300))
+    tag = channel.basic_get(name + "-source")[0].delivery_tag
+    begin = time.monotonic()
+    channel.basic_reject(tag, requeue=False)
+    inbox = Inbox(channel, name, auto_ack=True)
+    late(inbox, begin)
+    assert inbox.got[0][1].headers["x-death"][0]["reason"] == "rejected"
+
+
+def test_a_delay_in_a_transaction_begins_with_the_commit(channel, name):
+    make(channel, name)
+    channel.tx_select()
+    put(channel, "k", b"taken back", exchange=name, properties=delayed(1))
+    channel.tx_rollback()
+    put(channel, "k", b"x", exchange=name, properties=delayed(300))
+    time.sleep(0.4)  # longer than the delay: it has not begun
+    begin = time.monotonic()
+    channel.tx_commit()
+    late(Inbox(channel, name, auto_ack=True), begin)
+
+
 def test_what_waits_goes_with_its_exchange(channel, name):
     make(channel, name)
     put(channel, "k", b"first", exchange=name, properties=delayed(200))

@@ -146,7 +146,7 @@ fn bind(broker: &mut Broker, session: SessionId, spec: BindingSpec, headers: &[H
     }
     exchange::check_binding(broker, (&spec.tenant, &spec.exchange), headers)?;
     if is_exchange {
-        exchange::check_destination(broker, &spec.tenant, spec.to())?;
+        exchange::check_destination(broker, &spec.tenant, (&spec.exchange, spec.to()))?;
     }
     let spec = BindingSpec { arguments: arguments(headers), ..spec };
     let kind = if is_exchange { "exchange" } else { "queue" };
@@ -160,15 +160,12 @@ fn publish_one(broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Pu
     publish::check_props(&found, (ask.user, ask.impersonates))?;
     let mut routes = Vec::new();
     let hides = found.headers.map_or(Ok(false), |headers| copies::collect(headers, &mut routes))?;
-    let wait = delay::asked(broker, (ask.tenant, ask.exchange), &routes, &found)?;
+    delay::check(broker, (ask.tenant, ask.exchange), &found)?;
     let raw = if hides { copies::without_bcc(&raw, &found).map_err(Refusal::from)? } else { raw.clone() };
     let persistent = found.delivery_mode == Some(2);
     let mut unit = UnitBuilder::default();
     unit.begin(ask.exchange, ask.key);
-    match wait {
-        Some(ms) => unit.props(&props::with_number(&raw, delay::HEADER, -ms).map_err(Refusal::from)?),
-        None => unit.props(&raw),
-    }
+    unit.props(&raw);
     unit.body(ask.body);
     unit.finish(persistent, now.wall);
     let Ok((stored, _)) = Unit::first(unit.bytes()) else { return Err(broken()) };
@@ -187,11 +184,7 @@ fn publish_one(broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Pu
         marks,
         policy: if persistent { SyncPolicy::Sync } else { SyncPolicy::None },
     };
-    let published = match wait {
-        None => broker.publish(&request, now),
-        Some(ms) => delay::publish(broker, &request, (ms, now)),
-    };
-    published.map_err(|error| Refusal::of(&error, "exchange"))
+    broker.publish(&request, now).map_err(|error| Refusal::of(&error, "exchange"))
 }
 
 fn show(delivery: &Delivery) -> Result<Shown, Refusal> {

@@ -12,6 +12,7 @@ use model::{
     UnitAt, Wall,
 };
 
+use crate::api::basic::delay;
 use crate::unit::{TAG, Unit, UnitBuilder};
 use crate::wire::props::{Props, PropsWriter};
 use crate::wire::table;
@@ -84,6 +85,10 @@ impl Format for AmqpFormat {
             published: unit.published,
             body_bytes: u32::try_from(unit.body.len()).unwrap_or(u32::MAX),
         })
+    }
+
+    fn delay(&self, unit: &[u8], out: &mut Vec<u8>) -> Option<i64> {
+        delay::taken(unit, out)
     }
 
     fn dead_letters(&self) -> Option<&dyn DeadLetters> {

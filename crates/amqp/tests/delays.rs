@@ -4,7 +4,8 @@
 mod rig;
 
 use amqp::wire::{props, table};
-use model::{Header, HeaderValue};
+use broker::topic::NewTopic;
+use model::{Header, HeaderValue, Name};
 use rig::*;
 
 const KIND: &str = "x-delayed-message";
@@ -133,15 +134,146 @@ fn bad_declarations_and_delays_are_refused_by_name() {
 }
 
 #[test]
-fn what_would_not_be_delayed_is_refused_by_name() {
+fn a_topic_bound_to_a_delayed_exchange_is_refused_by_name() {
     let (mut world, at) = world();
-    let asked = bind_exchange(1, 30, ("late", "amq.direct"), "k");
-    let text = "a binding to exchange 'late' of type 'x-delayed-message' is not served yet";
-    let close = world.one(at, &asked).close();
+    let (tenant, name) = (Name::fixed("/"), Name::fixed("events"));
+    let topic = NewTopic { tenant, name, partitions: 1, config: vec![], validate_only: false };
+    world.broker.create_topic(&topic, world.now).unwrap();
+    world.run();
+    let close = world.one(at, &bind_exchange(1, 30, ("late", "events"), "k")).close();
+    let text = "a binding of a topic to exchange 'late' of type 'x-delayed-message' is not served yet";
     assert_eq!((close.0, close.1), (540, format!("NOT_IMPLEMENTED - {text}")));
-    let at = world.client();
+}
+
+/// The table of a declaration.
+fn entries(headers: &[Header]) -> Vec<u8> {
+    let mut out = Vec::new();
+    table::put(&mut out, headers);
+    out.split_off(4)
+}
+
+/// After a power cut, at the same moment.
+fn cut(world: &World, seed: u64) -> World {
+    let now = world.now.wall.0;
+    let mut world = World::on(world.disk.crash(seed), options());
+    let since = (now - world.now.wall.0) as u64;
+    pass(&mut world, since);
+    world
+}
+
+#[test]
+fn what_comes_by_a_binding_between_exchanges_waits_and_others_have_it_at_once() {
+    let (mut world, at) = world();
+    world.send(at, &declare(1, "other", DURABLE));
+    world.send(at, &bind(1, "other", "amq.direct", "k"));
+    world.send(at, &bind_exchange(1, 30, ("late", "amq.direct"), "k"));
+    world.ask(at, &confirm(1));
+    let sent = publish(1, ("amq.direct", "k"), 1, &props_of(&[int("x-delay", 100)]), b"x");
+    assert_eq!(world.ask(at, &sent).iter().map(|got| got.method).collect::<Vec<_>>(), [(60, 80)]);
+    for seed in 0..10 {
+        let mut world = cut(&world, seed);
+        let at = world.client();
+        assert_eq!(bodies(&world.ask(at, &get(1, "other", true))), ["x"]);
+        pass(&mut world, 99);
+        assert_eq!(got(&mut world, at), []);
+        pass(&mut world, 1);
+        assert_eq!(got(&mut world, at), pairs(&[("x", -100)]));
+        pass(&mut world, 1000);
+        assert_eq!(got(&mut world, at), [], "once");
+    }
+}
+
+#[test]
+fn what_only_waits_is_not_returned_and_a_chain_of_delayed_exchanges_delays_once() {
+    let (mut world, at) = world();
+    let first = declare_exchange_with(1, ("first", KIND), DURABLE, &[text_header("x-delayed-type", "fanout")]);
+    world.send(at, &first);
+    world.send(at, &bind_exchange(1, 30, ("late", "first"), ""));
+    let sent = publish(1, ("first", "k"), 1, &props_of(&[int("x-delay", 100)]), b"x");
+    world.take(at);
+    assert_eq!(world.ask(at, &sent), []);
+    pass(&mut world, 100);
+    assert_eq!(got(&mut world, at), pairs(&[("x", -100)]));
+}
+
+#[test]
+fn a_delay_in_a_transaction_begins_with_the_commit_and_a_power_cut_leaves_all_or_nothing() {
+    let (mut world, at) = world();
     world.ask(at, &method(1, (90, 10), |_| {}));
-    assert_eq!(put(&mut world, at, 100, "x")[0].code(), 540);
+    put(&mut world, at, 100, "rolled back");
+    world.ask(at, &method(1, (90, 30), |_| {}));
+    for (ms, body) in [(200, "b"), (100, "a"), (0, "now"), (100, "a2")] {
+        assert_eq!(put(&mut world, at, ms, body), []);
+    }
+    pass(&mut world, 500);
+    assert_eq!(world.broker.delayed(), 0);
+    world.jobs = false;
+    assert_eq!(world.ask(at, &method(1, (90, 20), |_| {})), [], "it waits for the sync");
+    for seed in 0..20 {
+        let mut world = cut(&world, seed);
+        pass(&mut world, 1000);
+        let at = world.client();
+        let all = got(&mut world, at);
+        assert!(all.is_empty() || all.len() == 4, "seed {seed}: {all:?}");
+    }
+    world.jobs = true;
+    world.run();
+    assert_eq!(world.take(at)[0].method, (90, 21));
+    assert_eq!(got(&mut world, at), pairs(&[("now", 0)]));
+    pass(&mut world, 100);
+    assert_eq!(got(&mut world, at), pairs(&[("a", -100), ("a2", -100)]));
+    pass(&mut world, 100);
+    assert_eq!(got(&mut world, at), pairs(&[("b", -200)]));
+}
+
+#[test]
+fn a_dead_letter_waits_and_a_power_cut_leaves_it_there_or_in_its_queue() {
+    let (mut world, at) = world();
+    let dead = [text_header("x-dead-letter-exchange", "late"), text_header("x-dead-letter-routing-key", "k")];
+    world.send(at, &declare_with(1, "src", DURABLE, &entries(&dead)));
+    world.ask(at, &confirm(1));
+    for body in ["1", "2"] {
+        world.ask(at, &publish(1, ("", "src"), 0, &props_of(&[int("x-delay", 100)]), body.as_bytes()));
+        world.ask(at, &get(1, "src", false));
+    }
+    assert_eq!(world.ask(at, &nack(1, 2, 1)), []);
+    pass(&mut world, 0);
+    assert_eq!(world.broker.delayed(), 2);
+    for seed in 0..20 {
+        let mut world = cut(&world, seed);
+        pass(&mut world, 200);
+        let at = world.client();
+        let mut all = got(&mut world, at).into_iter().map(|(body, _)| body).collect::<Vec<_>>();
+        loop {
+            let found = bodies(&world.ask(at, &get(1, "src", true)));
+            if found.is_empty() {
+                break;
+            }
+            all.extend(found);
+        }
+        all.sort();
+        assert_eq!(all, ["1", "2"], "seed {seed}");
+    }
+    pass(&mut world, 99);
+    assert_eq!(got(&mut world, at), []);
+    pass(&mut world, 1);
+    assert_eq!(got(&mut world, at), pairs(&[("1", -100), ("2", -100)]));
+}
+
+#[test]
+fn what_an_alternate_exchange_gets_waits_with_all_its_routes() {
+    let (mut world, at) = world();
+    let first = declare_exchange_with(1, ("first", "direct"), DURABLE, &[text_header("alternate-exchange", "late")]);
+    world.send(at, &first);
+    let mut routes = (0..300).map(|number| HeaderValue::Text(format!("no{number}"))).collect::<Vec<_>>();
+    routes.push(HeaderValue::Text("k".into()));
+    let headers = [int("x-delay", 100), Header { name: "CC".into(), value: HeaderValue::List(routes) }];
+    world.take(at);
+    assert_eq!(world.ask(at, &publish(1, ("first", "none"), 1, &props_of(&headers), b"x")), []);
+    pass(&mut world, 99);
+    assert_eq!(got(&mut world, at), []);
+    pass(&mut world, 1);
+    assert_eq!(got(&mut world, at), pairs(&[("x", -100)]));
 }
 
 #[test]

@@ -127,6 +127,12 @@ pub trait Format: Send + Sync {
         Ok(marks)
     }
 
+    /// How many milliseconds the message in `unit` asks to wait in an exchange that delays, if it does; then `out` gets
+    /// the unit as it is when the wait is over, which asks for none.
+    fn delay(&self, _unit: &[u8], _out: &mut Vec<u8>) -> Option<i64> {
+        None
+    }
+
     /// How deaths are kept in units of this format, if they can be.
     fn dead_letters(&self) -> Option<&dyn DeadLetters> {
         None

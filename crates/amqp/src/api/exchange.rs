@@ -233,13 +233,14 @@ pub fn check_binding(broker: &Broker, (tenant, exchange): (&str, &str), headers:
     }
 }
 
-/// Checks that an exchange can be bound to another one.
+/// Checks that an exchange can be bound to another one, or to a topic: what a topic feeds is not delayed.
 ///
 /// # Errors
-/// 540 for one that delays.
-pub fn check_destination(broker: &Broker, tenant: &str, destination: &str) -> Done {
-    if broker.delays(tenant, destination) {
-        let text = format!("a binding to exchange '{destination}' of type '{DELAYED}' is");
+/// 540 for one that delays, to a topic.
+pub fn check_destination(broker: &Broker, tenant: &str, (source, destination): (&str, &str)) -> Done {
+    let is_topic = broker.exchange(tenant, source).is_none() && broker.topic(tenant, source).is_some();
+    if broker.delays(tenant, destination) && is_topic {
+        let text = format!("a binding of a topic to exchange '{destination}' of type '{DELAYED}' is");
         return Err(Refusal::not_served(text));
     }
     Ok(())
@@ -263,7 +264,7 @@ pub fn bind(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     may_bind_from(call, &source, &key)?;
     let unbind = call.method.1 == 40;
     if !unbind {
-        check_destination(call.cx.broker, &call.conn.tenant, &destination)?;
+        check_destination(call.cx.broker, &call.conn.tenant, (&source, &destination))?;
         check_binding(call.cx.broker, (&call.conn.tenant, &source), &headers)?;
     }
     let spec = BindingSpec {

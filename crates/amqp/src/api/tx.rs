@@ -35,11 +35,8 @@ fn not_transactional() -> Refusal {
 /// A whole message joins the transaction.
 ///
 /// # Errors
-/// 403 and 404 for the exchange, 530 when the transaction grows too large, 540 for a message to be delayed.
+/// 403 and 404 for the exchange, 530 when the transaction grows too large.
 pub fn stage(call: &mut Call<'_, '_>, content: Content) -> Done {
-    if content.delay_ms.is_some() {
-        return Err(Refusal::not_served("a delayed message in a transaction is"));
-    }
     let tenant = call.conn.tenant.clone();
     let bytes = call.ch.unit.bytes().to_vec();
     let Ok((unit, _)) = Unit::first(&bytes) else {

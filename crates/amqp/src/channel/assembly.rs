@@ -31,8 +31,6 @@ pub struct Content {
     pub priority: u8,
     /// How long it lives in each queue, if it says so.
     pub time_to_live_ms: Option<u64>,
-    /// Routed only so many milliseconds after it came.
-    pub delay_ms: Option<i64>,
     /// Size of its body.
     pub body_bytes: u64,
     /// How much of it is still to come.

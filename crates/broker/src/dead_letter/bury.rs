@@ -11,6 +11,7 @@ use storage::{Append, Batch, Read, ReadId, ReadRequest, StateChange, StorageErro
 use super::Dead;
 use super::cycle::Cycle;
 use crate::core::Core;
+use crate::delay::Holding;
 use crate::queue::window::{Found, Window};
 use crate::queue::{Body, DeadLetterTo, Queues};
 use crate::routing::PublishRequest;
@@ -31,6 +32,8 @@ struct Letters {
     /// Each letter's unit, targets and marks.
     list: Vec<(Range<usize>, Range<usize>, Marks)>,
     targets: Vec<Target>,
+    /// Letters that wait in delayed exchanges.
+    holding: Holding,
     /// The dead whose end goes with them.
     done: Vec<Dead>,
     /// Those that wait.
@@ -139,9 +142,24 @@ impl Queues {
         };
         let first = letters.targets.len();
         // An exchange that does not exist takes nothing.
-        if self.route(core, &request, &mut letters.targets).is_err() {
-            letters.targets.truncate(first);
-        }
+        let waits = match self.route(core, &request, &mut letters.targets) {
+            Ok(routed) if routed.waits > 0 => match self.hold(core, &request, &mut letters.holding) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!(queue, %error, "a dead letter cannot wait now");
+                    letters.targets.truncate(first);
+                    letters.bytes.truncate(from);
+                    letters.unrouted = true; // tried again
+                    letters.kept.push(dead);
+                    return;
+                }
+            },
+            Ok(_) => false,
+            Err(_) => {
+                letters.targets.truncate(first);
+                false
+            }
+        };
         let mut at = first;
         while let Some(target) = letters.targets.get(at) {
             if self.closes_cycle(house.keeper, &letter, target) {
@@ -152,7 +170,7 @@ impl Queues {
         }
         if letters.targets.len() == first {
             letters.bytes.truncate(from);
-            if house.to.at_least_once {
+            if house.to.at_least_once && !waits {
                 letters.unrouted = true;
                 letters.kept.push(dead);
             } else {
@@ -205,6 +223,7 @@ impl Queues {
             }
         }
         if stored.is_ok() {
+            self.held(core, &letters.holding);
             for (_, targets, marks) in &letters.list {
                 self.note(letters.targets.get(targets.clone()).unwrap_or_default(), marks);
             }
@@ -236,7 +255,7 @@ impl Queues {
                 },
             }
         });
-        let appends = appends.collect::<Vec<_>>();
+        let appends = appends.chain(letters.holding.appends(core.now.wall)).collect::<Vec<_>>();
         let mut record = Vec::new();
         if let Some(queue) = self.by_id.get(&id).filter(|queue| queue.is_stored()) {
             queue.put_settled(done.iter().filter_map(|dead| dead.place), &mut record);

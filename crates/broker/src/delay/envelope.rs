@@ -1,9 +1,9 @@
 //! What lies in a bucket: a message's unit and what is needed to publish it when it is due.
 //!
 //! ```text
-//! length(u32, of all that follows)  version=1  due(i64)  time(i64)  log(u64) offset(u64)  of where it was put first
+//! length(u32, of all that follows)  version=2  due(i64)  time(i64)  log(u64) offset(u64)  of where it was put first
 //! number(u64)  of the exchange, if it is a delayed one
-//! persistent(u8)  format(u8)  tenant exchange key(u8 + n each)  more keys(u8, {u8 + n})  the unit
+//! persistent(u8)  format(u8)  tenant exchange key(u8 + n each)  more keys(u32, {u32 + n})  the unit
 //! ```
 
 use model::format::{Visit, VisitUnit};
@@ -12,7 +12,10 @@ use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, LogId, Messa
 use super::DelayId;
 use crate::routing::PublishRequest;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// As above, but more keys(u8, {u8 + n}).
+const SHORT_KEYS: u8 = 1;
 
 /// The tag of units in buckets. No tongue reads them.
 const TAG: FormatTag = FormatTag(255);
@@ -50,11 +53,10 @@ pub(super) fn put(request: &PublishRequest<'_>, (id, number): (DelayId, u64), ou
         writer.bytes(text.as_bytes().get(..text.len().min(255)).unwrap_or_default());
     };
     [request.tenant, request.exchange, request.key].into_iter().for_each(&mut text);
-    let more = request.more_keys.get(..request.more_keys.len().min(255)).unwrap_or_default();
-    writer.u8(more.len() as u8);
-    for key in more {
-        writer.u8(key.len().min(255) as u8);
-        writer.bytes(key.as_bytes().get(..key.len().min(255)).unwrap_or_default());
+    writer.u32(request.more_keys.len() as u32);
+    for key in request.more_keys {
+        writer.u32(key.len() as u32);
+        writer.bytes(key.as_bytes());
     }
     writer.bytes(request.unit);
     let length = (writer.position() - at - 4) as u32;
@@ -66,7 +68,8 @@ impl<'a> Envelope<'a> {
         let mut reader = ByteReader::new(bytes);
         let length = reader.u32()? as usize;
         let mut r = ByteReader::new(reader.take(length)?);
-        if r.u8()? != VERSION {
+        let version = r.u8()?;
+        if version != VERSION && version != SHORT_KEYS {
             return Err(ReadError::Length(0));
         }
         let (due, time) = (Wall(r.i64()?), Wall(r.i64()?));
@@ -75,10 +78,11 @@ impl<'a> Envelope<'a> {
         let (persistent, format) = (r.u8()? != 0, FormatTag(r.u8()?));
         let tenant = short(&mut r)?;
         let (exchange, key) = (short(&mut r)?, short(&mut r)?);
-        let count = r.u8()?;
+        let count = if version == SHORT_KEYS { u32::from(r.u8()?) } else { r.u32()? };
         let mut more_keys = Vec::new();
         for _ in 0..count {
-            more_keys.push(short(&mut r)?);
+            let length = if version == SHORT_KEYS { usize::from(r.u8()?) } else { r.u32()? as usize };
+            more_keys.push(r.text(length)?);
         }
         Ok(Envelope { id, number, time, persistent, format, tenant, exchange, key, more_keys, unit: r.rest() })
     }
@@ -119,5 +123,24 @@ impl Format for Envelopes {
 
     fn build(&self, _messages: &[(Offset, Message)], _out: &mut Vec<u8>) -> Result<(), FormatError> {
         Err(FormatError::Malformed("a delayed message is not built from a message"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_of_the_first_version_is_still_read() {
+        let mut bytes = vec![0, 0, 0, 0, SHORT_KEYS];
+        for number in [7_i64, 8, 9, 10, 11] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.extend_from_slice(&[1, 2, 1, b't', 1, b'e', 1, b'k', 2, 1, b'a', 2, b'b', b'c', b'u']);
+        bytes[3] = bytes.len() as u8 - 4;
+        let envelope = Envelope::read(&bytes).unwrap();
+        assert_eq!((envelope.id.due, envelope.number, envelope.time), (Wall(7), 11, Wall(8)));
+        assert_eq!((envelope.tenant, envelope.exchange, envelope.key), ("t", "e", "k"));
+        assert_eq!((envelope.more_keys, envelope.unit), (vec!["a", "bc"], &b"u"[..]));
     }
 }

@@ -5,13 +5,14 @@
 //! ones first. So memory holds what is due within about a minute, however many wait, and a bucket that is done with is
 //! dropped whole. A due message is routed, stored in its queues and taken out of its bucket in one atomic batch.
 //!
-//! This module keeps the books; `store.rs` takes messages in, `near.rs` reads what comes near, `fire.rs` lets go what
+//! This module keeps the books; `store.rs` and `hold.rs` take messages in, `near.rs` reads what comes near, `fire.rs` lets go what
 //! is due.
 
 mod api;
 mod bucket;
 mod envelope;
 mod fire;
+mod hold;
 mod near;
 mod store;
 
@@ -21,6 +22,7 @@ use model::{LogId, Mono, Now, Wall};
 use storage::{Lsn, ReadId};
 
 use bucket::Bucket;
+pub(crate) use hold::Holding;
 
 /// Names a delayed message until it is due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -25,6 +25,10 @@ impl Queues {
         let log = self.bucket_for(core, due, core.now.wall)?;
         let first = core.partitions.next_offset(log).unwrap_or_default();
         let id = DelayId { due, log, offset: first.0 };
+        // Who delays it here does it once, whatever it asks for.
+        let mut after = Vec::new();
+        let asks = request.format.delay(request.unit, &mut after).is_some();
+        let request = &PublishRequest { unit: if asks { &after } else { request.unit }, ..*request };
         let mut unit = std::mem::take(&mut core.scratch);
         let number = self.exchanges.number(request.tenant, request.exchange);
         envelope::put(request, (id, number), &mut unit);

@@ -3,11 +3,51 @@
 
 use std::collections::HashMap;
 
-use model::{Header, Name};
+use model::{Format, Header, Name};
 
 use super::exchange::Exchange;
 use super::table::{Dest, Opened};
 use super::{ExchangeKind, ExchangeSpec, PublishRequest};
+
+/// What is routed.
+#[derive(Clone, Copy)]
+pub(super) struct Routing<'a> {
+    pub(super) tenant: &'a str,
+    pub(super) key: &'a str,
+    pub(super) more_keys: &'a [&'a str],
+    pub(super) headers: &'a dyn Fn() -> Vec<Header>,
+    /// Asked how long it waits in delayed exchanges; what is not given waits in none.
+    pub(super) unit: Option<(&'a dyn Format, &'a [u8])>,
+}
+
+/// The delayed exchanges in which the message that was routed last has to wait, and how long.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// Their ids.
+    pub(crate) at: Vec<u64>,
+    /// Milliseconds; what the message said, once it was asked.
+    pub(crate) ms: Option<Option<i64>>,
+    /// The unit as it is when the wait is over.
+    pub(crate) unit: Vec<u8>,
+}
+
+impl Waits {
+    /// Nothing waits.
+    pub(super) fn clear(&mut self) {
+        self.at.clear();
+        self.ms = None;
+    }
+
+    /// Whether what is routed has to wait in a delayed exchange.
+    fn asked(&mut self, routing: &Routing<'_>) -> bool {
+        let Some((format, unit)) = routing.unit else { return false };
+        if self.ms.is_none() {
+            self.unit.clear();
+            self.ms = Some(format.delay(unit, &mut self.unit));
+        }
+        self.ms.flatten().is_some()
+    }
+}
 
 /// The exchanges of all tenants. Looked up by borrowed names: nothing is allocated for a publish.
 #[derive(Default)]
@@ -20,6 +60,8 @@ pub(crate) struct Exchanges {
     last: u64,
     /// The exchanges that a message has come through, kept for its memory.
     way: Vec<u64>,
+    /// Where the latest message waits.
+    pub(crate) waits: Waits,
 }
 
 impl Exchanges {
@@ -102,6 +144,11 @@ impl Exchanges {
         ids.filter_map(|id| self.by_id.get(id))
     }
 
+    /// The name and the number of the exchange with that id.
+    pub(crate) fn numbered(&self, id: u64) -> Option<(Name, u64)> {
+        self.by_id.get(&id).map(|exchange| (exchange.spec.name.clone(), exchange.spec.number))
+    }
+
     /// The name of the exchange with that id.
     pub(super) fn name_of(&self, id: u64) -> Option<&Name> {
         self.by_id.get(&id).map(|exchange| &exchange.spec.name)
@@ -142,17 +189,13 @@ impl Exchanges {
 
     /// Puts the queues that a message published to exchange `id` goes to into `queues`, each once.
     pub(super) fn route(&mut self, id: u64, request: &PublishRequest<'_>, queues: &mut Vec<u64>) {
-        self.route_by(id, (request.tenant, request.key, request.more_keys), request.headers, queues);
+        let &PublishRequest { tenant, key, more_keys, headers, format, unit, .. } = request;
+        self.route_by(id, &Routing { tenant, key, more_keys, headers, unit: Some((format, unit)) }, queues);
     }
 
-    /// As [`Exchanges::route`], by the tenant, the key and further keys.
-    pub(super) fn route_by(
-        &mut self,
-        id: u64,
-        (tenant, key, more_keys): (&str, &str, &[&str]),
-        headers: &dyn Fn() -> Vec<Header>,
-        queues: &mut Vec<u64>,
-    ) {
+    /// As [`Exchanges::route`]. Where it waits is added to what waits.
+    pub(super) fn route_by(&mut self, id: u64, routing: &Routing<'_>, queues: &mut Vec<u64>) {
+        let &Routing { tenant, key, more_keys, headers, .. } = routing;
         let mut headers = Opened::new(headers);
         let mut way = std::mem::take(&mut self.way);
         way.clear();
@@ -160,6 +203,10 @@ impl Exchanges {
         let mut at = 0;
         while let Some(exchange) = way.get(at).and_then(|id| self.by_id.get_mut(id)) {
             at += 1;
+            if exchange.spec.number != 0 && self.waits.asked(routing) {
+                self.waits.at.extend(way.get(at - 1));
+                continue;
+            }
             let mut found = false;
             let mut visit = |dest| {
                 found = true;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::{Header, LogId, Marks, Message, Name, Offset, Stamp, Wall};
 use storage::{Append, Batch, Chunk, Owner, Read, ReadRequest, StateChange, StorageError, SyncPolicy, Target};
 
+use super::exchanges::Routing;
 use super::feed::Feed;
 use super::no_headers;
 use super::publish::EPOCH;
@@ -181,7 +182,8 @@ impl Queues {
             Dest::Exchange(id) => exchanges.push(id),
         });
         for id in exchanges {
-            self.exchanges.route_by(id, (&feed.tenant, &key, &[]), headers, &mut queues);
+            let routing = Routing { tenant: &feed.tenant, key: &key, more_keys: &[], headers, unit: None };
+            self.exchanges.route_by(id, &routing, &mut queues);
         }
         queues.sort_unstable();
         queues.dedup();

@@ -7,6 +7,7 @@ use storage::{Append, Batch, Lsn, SyncPolicy, Target};
 use super::partitioner::partition_of;
 use super::{Mail, MailboxId, PublishRequest, Published};
 use crate::core::Core;
+use crate::delay::Holding;
 use crate::queue::{Place, Queues, mark};
 use crate::{BrokerError, Event, SessionId};
 
@@ -27,21 +28,45 @@ impl Queues {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
         let published = self.route(core, request, &mut targets).and_then(|routed| {
-            let Routed { queues, refused, durable, counted } = routed;
-            if targets.is_empty() {
+            let Routed { queues, refused, durable, counted, waits } = routed;
+            if targets.is_empty() && waits == 0 {
                 return Ok(Published { queues, refused, stored: false, lsn: Lsn::default() });
             }
             if counted {
                 self.expect(core, &targets, &request.marks);
             }
-            let lsn = store(core, request, &targets, (durable, now))?;
+            let lsn = if waits == 0 {
+                store(core, request, &targets, (durable, now))?
+            } else {
+                self.store_and_hold(core, request, &targets, now)?
+            };
             if counted {
                 self.note(&targets, &request.marks);
             }
-            Ok(Published { queues, refused, stored: true, lsn })
+            Ok(Published { queues, refused, stored: !targets.is_empty(), lsn })
         });
         self.targets = targets;
         published
+    }
+
+    /// Stores a message in its queues and in the buckets of the delayed exchanges where it waits, in one batch.
+    fn store_and_hold(
+        &mut self,
+        core: &mut Core,
+        request: &PublishRequest<'_>,
+        targets: &[Target],
+        now: Now,
+    ) -> Result<Lsn, BrokerError> {
+        let mut holding = Holding::default();
+        self.hold(core, request, &mut holding)?;
+        needs_no_key(core, request, targets)?;
+        let mut appends = holding.appends(now.wall).collect::<Vec<_>>();
+        if !targets.is_empty() {
+            appends.push(append_of(request, targets, now));
+        }
+        let lsn = commit(core, request, &appends, true)?;
+        self.held(core, &holding);
+        Ok(lsn)
     }
 
     /// The mailbox that a message's key names, through the default exchange.
@@ -80,6 +105,7 @@ impl Queues {
     ) -> Result<Routed, BrokerError> {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
+        self.exchanges.waits.clear();
         match self.find_queues(request, &mut found) {
             Ok(true) => {}
             Ok(false) => {
@@ -95,6 +121,8 @@ impl Queues {
         let key = (!request.exchange.is_empty() && !request.key.is_empty()).then_some(request.key);
         let (from, marks) = (targets.len(), &request.marks);
         let mut routed = Routed { counted: marks.time_to_live_ms.is_some() || !marks.persistent, ..Routed::default() };
+        routed.waits = self.exchanges.waits.at.len() as u32;
+        routed.queues = routed.waits;
         for id in &found {
             let Some(queue) = self.by_id.get_mut(id) else { continue };
             let log = match queue.place(key, request, core) {
@@ -150,7 +178,7 @@ impl Queues {
 /// Where a message goes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Routed {
-    /// How many queues it matched.
+    /// How many queues it matched, and delayed exchanges where it waits: nobody can say now that none will take it.
     pub(super) queues: u32,
     /// How many of them refused it.
     pub(super) refused: u32,
@@ -158,6 +186,8 @@ pub(crate) struct Routed {
     pub(super) durable: bool,
     /// One of them may have to count it.
     pub(super) counted: bool,
+    /// In how many delayed exchanges it waits: see [`Queues::hold`].
+    pub(crate) waits: u32,
 }
 
 /// A topic answers as an exchange of its own name unless one is declared: the key picks the partition; messages without
@@ -184,13 +214,8 @@ fn to_topic(
     Ok(Routed { queues: u32::from(target.is_some()), durable: true, ..Routed::default() })
 }
 
-fn store(
-    core: &mut Core,
-    request: &PublishRequest<'_>,
-    targets: &[Target],
-    (durable, now): (bool, Now),
-) -> Result<Lsn, BrokerError> {
-    // Through the default exchange the key is an address: to other tongues, and to compaction, the message has none.
+/// Through the default exchange the key is an address: to other tongues, and to compaction, the message has none.
+fn needs_no_key(core: &Core, request: &PublishRequest<'_>, targets: &[Target]) -> Result<(), BrokerError> {
     if request.key.is_empty() || request.exchange.is_empty() {
         let compacts = |target: &Target| {
             core.partitions.get(target.log).is_some_and(|partition| partition.log.settings.compaction.is_some())
@@ -201,8 +226,12 @@ fn store(
             return Err(BrokerError::Invalid(why.to_owned()));
         }
     }
+    Ok(())
+}
+
+fn append_of<'a>(request: &PublishRequest<'a>, targets: &'a [Target], now: Now) -> Append<'a> {
     let base = targets.first().map_or_else(Default::default, |target| target.first);
-    let append = Append {
+    Append {
         targets,
         format: request.format,
         units: request.unit,
@@ -210,10 +239,28 @@ fn store(
         count: 1,
         time_max: request.time,
         stamp: Stamp { base, epoch: EPOCH, at: now.wall },
-    };
+    }
+}
+
+fn store(
+    core: &mut Core,
+    request: &PublishRequest<'_>,
+    targets: &[Target],
+    (durable, now): (bool, Now),
+) -> Result<Lsn, BrokerError> {
+    needs_no_key(core, request, targets)?;
+    commit(core, request, &[append_of(request, targets, now)], durable)
+}
+
+fn commit(
+    core: &mut Core,
+    request: &PublishRequest<'_>,
+    appends: &[Append<'_>],
+    durable: bool,
+) -> Result<Lsn, BrokerError> {
     // What would not survive a restart anyway needs no sync, and then nobody has to wait for one.
     let lasts = durable && request.persistent;
     let policy = if lasts { request.policy } else { SyncPolicy::None };
-    let lsn = core.commit(&Batch { appends: &[append], ..Batch::default() }, policy)?;
+    let lsn = core.commit(&Batch { appends, ..Batch::default() }, policy)?;
     Ok(if policy == request.policy { lsn } else { Lsn::default() })
 }

@@ -8,6 +8,7 @@ use storage::{Append, Batch, Lsn, Owner, StateChange, SyncPolicy, Target};
 use super::publish::{EPOCH, Routed};
 use super::{PublishRequest, Published};
 use crate::core::Core;
+use crate::delay::Holding;
 use crate::queue::{DeliveryKey, Queues, Settle};
 use crate::{BrokerError, SessionId, state};
 
@@ -25,6 +26,7 @@ impl Queues {
         // Where the next message of this batch goes in each log.
         let mut ends: HashMap<LogId, u64> = HashMap::new();
         let mut lasts = false;
+        let mut holding = Holding::default();
         for request in requests {
             let mut targets: Vec<Target> = Vec::new();
             let mailed = self.mailbox_of(request).is_some();
@@ -38,7 +40,11 @@ impl Queues {
             if found.counted {
                 self.expect(core, &targets, &request.marks);
             }
-            lasts |= found.durable && request.persistent && request.policy == SyncPolicy::Sync;
+            if found.waits > 0 {
+                self.hold(core, request, &mut holding)?;
+            }
+            let durable = found.durable || found.waits > 0;
+            lasts |= durable && request.persistent && request.policy == SyncPolicy::Sync;
             routed.push((targets, found));
         }
         let appends = requests.iter().zip(&routed).filter(|(_, (targets, _))| !targets.is_empty());
@@ -55,12 +61,13 @@ impl Queues {
                 at: now.wall,
             },
         });
-        let appends = appends.collect::<Vec<_>>();
+        let appends = appends.chain(holding.appends(now.wall)).collect::<Vec<_>>();
         let policy = if lasts { SyncPolicy::Sync } else { SyncPolicy::None };
         let records = self.records_of(session, acks);
         let state = records.iter().map(|(owner, record)| (*owner, StateChange::Delta(record))).collect::<Vec<_>>();
         let lsn = core.commit(&Batch { appends: &appends, state: &state, ..Batch::default() }, policy)?;
         let lsn = if lasts { lsn } else { Lsn::default() };
+        self.held(core, &holding);
         self.settle(session, acks, Settle::Ack);
         for (request, (targets, found)) in requests.iter().zip(&routed) {
             self.post(core, request);

@@ -1,48 +1,63 @@
-//! The header `x-delay` of messages to an exchange that delays: how long, and the publish that waits. What is said of
-//! the delayed-message plugin here was read in its source.
+//! The header `x-delay` of messages that come to an exchange that delays: how long they wait. What is said of the
+//! delayed-message plugin here was read in its source.
 
-use broker::routing::{PublishRequest, Published};
-use broker::{Broker, BrokerError};
-use model::{HeaderValue, Now, Wall};
+use broker::Broker;
+use model::HeaderValue;
 
+use super::publish::headers_of;
+use crate::conn::Done;
 use crate::errors::Refusal;
-use crate::wire::props::Props;
+use crate::unit::{Unit, UnitBuilder};
+use crate::wire::props::{self, Props};
 use crate::wire::table;
 
 /// Milliseconds. Receivers see it negated, so that a second exchange of the kind does not delay the message again.
-pub const HEADER: &str = "x-delay";
+const HEADER: &str = "x-delay";
 
 /// The longest delay, in milliseconds: ten years, as for a time to live.
 const DELAY_MAX: i64 = 315_360_000_000;
 
-/// Further routes that are kept with a delayed message, and the length of each.
-const ROUTES_MAX: usize = 255;
-
-/// How long the message has to wait: nothing unless its exchange delays and its header says a number above 0.
+/// Checks what a message to an exchange asks for, if that exchange delays.
 ///
 /// # Errors
-/// 406 for a delay above ten years or a text that is no number, and for routes that cannot be kept so long.
-pub fn asked(
-    broker: &Broker,
-    (tenant, exchange): (&str, &str),
-    routes: &[String],
-    props: &Props<'_>,
-) -> Result<Option<i64>, Refusal> {
-    let Some(headers) = props.headers else { return Ok(None) };
+/// 406 for a delay above ten years or a text that is no number.
+pub fn check(broker: &Broker, (tenant, exchange): (&str, &str), props: &Props<'_>) -> Done {
+    let Some(headers) = props.headers else { return Ok(()) };
     if !broker.delays(tenant, exchange) {
-        return Ok(None);
+        return Ok(());
     }
     let headers = table::read(headers)?;
-    let Some(header) = headers.iter().find(|header| header.name == HEADER) else { return Ok(None) };
-    let Some(ms) = milliseconds(&header.value)?.filter(|ms| *ms > 0) else { return Ok(None) };
-    if ms > DELAY_MAX {
-        return Err(Refusal::precondition(format!("invalid x-delay '{ms}': the longest delay is {DELAY_MAX} ms")));
+    let Some(header) = headers.iter().find(|header| header.name == HEADER) else { return Ok(()) };
+    match milliseconds(&header.value)? {
+        Some(ms) if ms > DELAY_MAX => {
+            Err(Refusal::precondition(format!("invalid x-delay '{ms}': the longest delay is {DELAY_MAX} ms")))
+        }
+        _ => Ok(()),
     }
-    if routes.len() > ROUTES_MAX || routes.iter().any(|route| route.len() > ROUTES_MAX) {
-        let text = format!("a delayed message takes at most {ROUTES_MAX} CC and BCC routes of {ROUTES_MAX} bytes");
-        return Err(Refusal::precondition(text));
+}
+
+/// How long the message in `unit` asks to wait, if its header says a number above 0; then `out` gets the unit as its
+/// receivers see it. One that came another way than to the delaying exchange itself waits ten years at most, and a text
+/// that is no number asks for nothing: there is nobody to refuse it to.
+#[must_use]
+pub fn taken(unit: &[u8], out: &mut Vec<u8>) -> Option<i64> {
+    let (unit, _) = Unit::first(unit).ok()?;
+    let headers = headers_of(&unit);
+    let header = headers.iter().find(|header| header.name == HEADER)?;
+    let ms = milliseconds(&header.value).ok()??;
+    if ms <= 0 {
+        return None;
     }
-    Ok(Some(ms))
+    let mut builder = UnitBuilder::default();
+    builder.begin(unit.exchange, unit.key);
+    builder.props(&props::with_number(unit.props, HEADER, -ms).ok()?);
+    builder.body(unit.body);
+    if unit.deaths > 0 {
+        builder.deaths(unit.deaths);
+    }
+    builder.finish(unit.persistent, unit.published);
+    out.extend_from_slice(builder.bytes());
+    Some(ms.min(DELAY_MAX))
 }
 
 /// As the plugin: whole numbers, texts that are one, floats cut; other types are no delay.
@@ -56,21 +71,6 @@ fn milliseconds(value: &HeaderValue) -> Result<Option<i64>, Refusal> {
         },
         _ => Ok(None),
     }
-}
-
-/// Stores a message that is routed in `ms`. No queue has it yet, and no one can say that none will: it counts as routed
-/// and is not returned.
-///
-/// # Errors
-/// As of a publish, for what can be said now.
-pub fn publish(
-    broker: &mut Broker,
-    request: &PublishRequest<'_>,
-    (ms, now): (i64, Now),
-) -> Result<Published, BrokerError> {
-    broker.can_publish(request.tenant, request.exchange)?;
-    let delayed = broker.delay(request, Wall(now.wall.0.saturating_add(ms)), now)?;
-    Ok(Published { queues: 1, stored: false, refused: 0, lsn: delayed.lsn })
 }
 
 #[cfg(test)]

@@ -70,9 +70,8 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
     let hides = check(call, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
     may_route(call).map_err(|refusal| refusal.caused_by(PUBLISH))?;
     let whose = (&*call.conn.tenant, call.ch.unit.exchange());
-    let delay_ms = delay::asked(call.cx.broker, whose, &call.ch.copies, &props);
-    let delay_ms = delay_ms.map_err(|refusal| refusal.caused_by(PUBLISH))?;
-    match rewritten(call, raw, &props, (hides, delay_ms))? {
+    delay::check(call.cx.broker, whose, &props).map_err(|refusal| refusal.caused_by(PUBLISH))?;
+    match rewritten(call, raw, &props, hides)? {
         Some(raw) => call.ch.unit.props(&raw),
         None => call.ch.unit.props(raw),
     }
@@ -82,7 +81,6 @@ pub fn header(call: &mut Call<'_, '_>, payload: &[u8]) -> Done {
         timestamp: props.timestamp,
         priority: props.priority.unwrap_or(0),
         time_to_live_ms: time_to_live(&props),
-        delay_ms,
         body_bytes,
         left: body_bytes,
     };
@@ -136,22 +134,14 @@ pub fn unexpected(call: &Call<'_, '_>, got: frame::Kind) -> Refusal {
 }
 
 /// The properties as they are stored, where these are not those sent: without BCC, with the name by which the
-/// answer to a question comes back, with the delay that is over when they are read.
-fn rewritten(
-    call: &Call<'_, '_>,
-    raw: &[u8],
-    props: &Props<'_>,
-    (hides, delay_ms): (bool, Option<i64>),
-) -> Result<Option<Vec<u8>>, Refusal> {
+/// answer to a question comes back.
+fn rewritten(call: &Call<'_, '_>, raw: &[u8], props: &Props<'_>, hides: bool) -> Result<Option<Vec<u8>>, Refusal> {
     let mut made = if hides { Some(copies::without_bcc(raw, props)?) } else { None };
     if props.reply_to == Some(REPLY_TO.as_bytes())
         && let Some(reply) = &call.ch.reply
     {
         let base = made.as_deref().unwrap_or(raw);
         made = Some(props::with_reply_to(base, &props::read(base)?, &reply.name));
-    }
-    if let Some(ms) = delay_ms {
-        made = Some(props::with_number(made.as_deref().unwrap_or(raw), delay::HEADER, -ms)?);
     }
     Ok(made)
 }
@@ -282,11 +272,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
         marks: content.marks(call.cx.now.wall),
         policy,
     };
-    let published = match content.delay_ms {
-        None => call.cx.broker.publish(&request, call.cx.now),
-        Some(ms) => delay::publish(call.cx.broker, &request, (ms, call.cx.now)),
-    };
-    match published {
+    match call.cx.broker.publish(&request, call.cx.now) {
         Ok(published) => {
             stored(call, content, published, policy);
             Ok(())
