@@ -12,7 +12,8 @@ impl Broker {
     ///
     /// # Errors
     /// [`BrokerError::Storage`]: nothing was stored.
-    pub fn delay(&mut self, request: &PublishRequest<'_>, due: Wall, _now: Now) -> Result<Delayed, BrokerError> {
+    pub fn delay(&mut self, request: &PublishRequest<'_>, due: Wall, now: Now) -> Result<Delayed, BrokerError> {
+        self.core.now = now;
         self.queues.delay(&mut self.core, request, due)
     }
 

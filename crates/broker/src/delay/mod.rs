@@ -5,7 +5,8 @@
 //! ones first. So memory holds what is due within about a minute, however many wait, and a bucket that is done with is
 //! dropped whole. A due message is routed, stored in its queues and taken out of its bucket in one atomic batch.
 //!
-//! This module keeps the books; `store.rs` and `hold.rs` take messages in, `near.rs` reads what comes near, `fire.rs` lets go what
+//! This module keeps the books; `store.rs` and `hold.rs` take messages in, `near.rs` reads what comes near,
+//! `fire.rs` lets go what
 //! is due.
 
 mod api;

@@ -58,6 +58,7 @@ impl Queues {
         now: Now,
     ) -> Result<Lsn, BrokerError> {
         let mut holding = Holding::default();
+        core.now = now; // the wait begins with this call, however long nothing happened before it
         self.hold(core, request, &mut holding)?;
         needs_no_key(core, request, targets)?;
         let mut appends = holding.appends(now.wall).collect::<Vec<_>>();

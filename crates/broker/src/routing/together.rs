@@ -27,6 +27,7 @@ impl Queues {
         let mut ends: HashMap<LogId, u64> = HashMap::new();
         let mut lasts = false;
         let mut holding = Holding::default();
+        core.now = now; // a wait begins with this call, however long nothing happened before it
         for request in requests {
             let mut targets: Vec<Target> = Vec::new();
             let mailed = self.mailbox_of(request).is_some();
