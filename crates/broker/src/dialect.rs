@@ -169,16 +169,30 @@ impl Broker {
     }
 }
 
+/// How deep tables and lists may be nested. The catalog keeps them as JSON, whose reader takes no more than 128 levels:
+/// what is nested deeper would be stored and never read again.
+const DEPTH_MAX: usize = 31;
+
+/// A value is nested deeper than can be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("tables and lists nested deeper than {DEPTH_MAX}")]
+pub struct TooDeep;
+
 /// Named JSON values as headers, in the order of their names. Of numbers, those that are whole become whole.
-#[must_use]
-pub fn headers_of(values: &serde_json::Map<String, Value>) -> Vec<Header> {
-    values.iter().map(|(name, value)| Header { name: name.clone(), value: value_of(value) }).collect()
+///
+/// # Errors
+/// [`TooDeep`].
+pub fn headers_of(values: &serde_json::Map<String, Value>) -> Result<Vec<Header>, TooDeep> {
+    table_of(values, DEPTH_MAX)
 }
 
-/// A JSON value as a header's.
-#[must_use]
-pub fn value_of(value: &Value) -> HeaderValue {
-    match value {
+fn table_of(values: &serde_json::Map<String, Value>, depth: usize) -> Result<Vec<Header>, TooDeep> {
+    values.iter().map(|(name, value)| Ok(Header { name: name.clone(), value: value_of(value, depth)? })).collect()
+}
+
+/// A JSON value as a header's, in which values may be nested `depth` times more.
+fn value_of(value: &Value, depth: usize) -> Result<HeaderValue, TooDeep> {
+    Ok(match value {
         Value::Null => HeaderValue::Null,
         Value::Bool(value) => HeaderValue::Bool(*value),
         Value::Number(number) => match number.as_i64() {
@@ -186,9 +200,12 @@ pub fn value_of(value: &Value) -> HeaderValue {
             None => HeaderValue::Float(number.as_f64().unwrap_or_default()),
         },
         Value::String(text) => HeaderValue::Text(text.clone()),
-        Value::Array(values) => HeaderValue::List(values.iter().map(value_of).collect()),
-        Value::Object(values) => HeaderValue::Table(headers_of(values)),
-    }
+        Value::Array(values) => {
+            let depth = depth.checked_sub(1).ok_or(TooDeep)?;
+            HeaderValue::List(values.iter().map(|value| value_of(value, depth)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(values) => HeaderValue::Table(table_of(values, depth.checked_sub(1).ok_or(TooDeep)?)?),
+    })
 }
 
 /// Headers as JSON. Bytes become text as far as they are.
@@ -218,8 +235,15 @@ mod tests {
     #[test]
     fn json_becomes_headers_and_json_again() {
         let json = serde_json::json!({ "a": 1, "b": [1.5, "x", null], "c": { "d": true } });
-        let headers = headers_of(json.as_object().unwrap());
+        let headers = headers_of(json.as_object().unwrap()).unwrap();
         assert_eq!(headers[0].value, HeaderValue::Int(1));
         assert_eq!(json_of(&headers), json);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_to_be_kept_is_refused() {
+        let nested = |depth: usize| (0..depth).fold(Value::from(1), |value, _| serde_json::json!({ "a": [value] }));
+        assert!(headers_of(nested(15).as_object().unwrap()).is_ok());
+        assert_eq!(headers_of(nested(17).as_object().unwrap()), Err(TooDeep));
     }
 }

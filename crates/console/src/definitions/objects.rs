@@ -81,7 +81,7 @@ impl Import<'_> {
             durable: flag(body, "durable")?,
             auto_delete: flag(body, "auto_delete")?,
             internal: flag(body, "internal")?,
-            arguments: headers_of(&arguments(body)?),
+            arguments: headers_of(&arguments(body)?).map_err(|why| why.to_string())?,
         };
         let known = self.broker.exchange(tenant, name).is_some();
         if self.dry_run && !known {
@@ -109,7 +109,7 @@ impl Import<'_> {
             name: named(name)?,
             durable: flag(body, "durable")?,
             auto_delete: flag(body, "auto_delete")?,
-            arguments: headers_of(&arguments(body)?),
+            arguments: headers_of(&arguments(body)?).map_err(|why| why.to_string())?,
         };
         let known = self.broker.queue(self.session, tenant, name);
         let known = !matches!(known, Err(broker::BrokerError::Missing { .. }));
@@ -144,6 +144,7 @@ impl Import<'_> {
             return Ok(Outcome::Ignored("its queue's name is given by the server".to_owned()));
         }
         let arguments = arguments(body)?;
+        let headers = headers_of(&arguments).map_err(|why| why.to_string())?;
         let spec = BindingSpec {
             tenant: named(tenant)?,
             exchange: named(source)?,
@@ -157,7 +158,7 @@ impl Import<'_> {
         if self.dry_run {
             return self.ends(&spec).map(|()| Outcome::Created);
         }
-        let lsn = self.words.clone().bind(self.broker, self.session, spec, &headers_of(&arguments));
+        let lsn = self.words.clone().bind(self.broker, self.session, spec, &headers);
         self.lsn = self.lsn.max(lsn.map_err(|fault| fault.text)?);
         Ok(Outcome::Created)
     }

@@ -180,7 +180,9 @@ pub fn flag(object: &Map<String, Value>, key: &str, otherwise: bool) -> Result<b
 pub fn arguments(object: &Map<String, Value>) -> Result<Vec<model::Header>, Refusal> {
     match object.get("arguments") {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Object(values)) => Ok(broker::dialect::headers_of(values)),
+        Some(Value::Object(values)) => {
+            broker::dialect::headers_of(values).map_err(|why| Refusal::bad_request(why.to_string()))
+        }
         Some(Value::Array(values)) if values.is_empty() => Ok(Vec::new()),
         Some(other) => Err(Refusal::listed("not_table", other.clone())),
     }

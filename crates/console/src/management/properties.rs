@@ -36,7 +36,10 @@ pub fn read(given: &Value) -> Result<Vec<Header>, Refusal> {
     let mut all = Vec::new();
     for (name, value) in given {
         let value = match (name.as_str(), value) {
-            ("headers", Value::Object(headers)) => HeaderValue::Table(broker::dialect::headers_of(headers)),
+            ("headers", Value::Object(headers)) => {
+                let headers = broker::dialect::headers_of(headers);
+                HeaderValue::Table(headers.map_err(|why| Refusal::bad_request(why.to_string()))?)
+            }
             ("headers", Value::Array(list)) if list.is_empty() => continue,
             ("headers", _) => return Err(Refusal::listed("not_table", name.clone().into())),
             (int, Value::Number(number)) if INTS.contains(&int) && number.is_i64() => {
