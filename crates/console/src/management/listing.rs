@@ -23,6 +23,9 @@ use crate::refusal::Refusal;
 /// Items made in one turn: a millisecond's work.
 const ITEMS_A_TURN: usize = 64;
 
+/// Names that are held against a filter in one turn. A pattern may take long for each: see [`Filter`].
+const NAMES_A_TURN: usize = 8;
+
 /// What is listed.
 #[derive(Clone, Debug)]
 pub enum Key {
@@ -57,6 +60,9 @@ pub struct Show {
 pub struct Listing {
     keys: Vec<Key>,
     next: usize,
+    /// What names must hold, until all have been looked at, and those that do.
+    filter: Filter,
+    taken: Vec<Key>,
     sort: Option<(Vec<String>, bool)>,
     sorted: Vec<(Value, usize)>,
     page: Option<Page>,
@@ -81,13 +87,11 @@ pub fn answer(call: &Call<'_>, keys: Vec<Key>) -> Handled {
     let query = &call.query;
     let (page, filter) = (query.page()?, query.filter()?);
     let total = keys.len();
-    let keys = match filter {
-        Filter::All => keys,
-        filter => keys.into_iter().filter(|key| name_of(call.broker, key).is_some_and(|n| filter.takes(&n))).collect(),
-    };
     let show = Show { no_stats: query.is_true("disable_stats"), with_totals: query.is_true("enable_queue_totals") };
     let mut listing = Listing {
         next: 0,
+        filter,
+        taken: Vec::new(),
         sort: query.sort(),
         sorted: Vec::new(),
         page,
@@ -100,7 +104,7 @@ pub fn answer(call: &Call<'_>, keys: Vec<Key>) -> Handled {
         items: 0,
         keys,
     };
-    if listing.sort.is_none() {
+    if listing.sort.is_none() && matches!(listing.filter, Filter::All) {
         listing.cut()?;
     }
     let until = match listing.step(call.broker, call.now)? {
@@ -137,6 +141,10 @@ impl Listing {
     /// # Errors
     /// 400 when the page asked for is beyond the end, which is only known here.
     pub fn step(&mut self, broker: &Broker, now: Now) -> Result<Option<Response>, Refusal> {
+        if !matches!(self.filter, Filter::All) {
+            self.select(broker)?;
+            return Ok(None);
+        }
         let until = (self.next + ITEMS_A_TURN).min(self.keys.len());
         if self.sort.is_some() {
             self.rank(broker, now, until)?;
@@ -156,6 +164,24 @@ impl Listing {
             let _ = serde_json::to_writer(&mut self.text, &item);
         }
         Ok((self.next >= self.keys.len()).then(|| self.finish()))
+    }
+
+    /// Holds the next names against the filter; when all have been, goes on with those that it takes.
+    fn select(&mut self, broker: &Broker) -> Result<(), Refusal> {
+        let until = (self.next + NAMES_A_TURN).min(self.keys.len());
+        for key in self.keys.get(self.next..until).unwrap_or_default() {
+            if name_of(broker, key).is_some_and(|name| self.filter.takes(&name)) {
+                self.taken.push(key.clone());
+            }
+        }
+        self.next = until;
+        if until < self.keys.len() {
+            return Ok(());
+        }
+        (self.filter, self.next) = (Filter::All, 0);
+        self.keys = std::mem::take(&mut self.taken);
+        self.filtered = self.keys.len();
+        if self.sort.is_none() { self.cut() } else { Ok(()) }
     }
 
     /// Finds what the next items are sorted by; when all are known, puts them into their order.

@@ -14,6 +14,9 @@ const PAGE_ITEMS: usize = 100;
 /// Columns that one request may name.
 const COLUMNS_MAX: usize = 256;
 
+/// Bytes of memory that a compiled pattern takes. By this and the length of a name it is bounded how long one match takes.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+
 /// Names and values, decoded, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -78,7 +81,7 @@ impl Query {
             return Ok(Filter::Part(name.to_lowercase()));
         }
         let mut builder = regex::RegexBuilder::new(name);
-        builder.case_insensitive(true).size_limit(1 << 20).dfa_size_limit(1 << 20);
+        builder.case_insensitive(true).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(1 << 20);
         let built = builder.build().map_err(|_| Refusal::bad_request("Pagination parameters are invalid"))?;
         Ok(Filter::Regex(Box::new(built)))
     }
@@ -202,6 +205,8 @@ mod tests {
         let takes = |query: &str, name: &str| Query::read(query).filter().unwrap().takes(name);
         assert!(takes("", "anything") && takes("name=ORD", "my.orders"));
         assert!(!takes("name=%5Eord&use_regex=true", "my.orders"));
+        assert!(takes(r"name=%5E\w%2B\.\d%2B$&use_regex=true", "orders.17"));
+        assert!(Query::read("name=(w{0,50}){0,50}x&use_regex=true").filter().is_err());
         assert!(takes("name=%5Eord&use_regex=true", "orders") && takes("name=a+b", "xa by"));
     }
 }
