@@ -46,16 +46,33 @@ impl Grants {
     pub(crate) fn read(&mut self, catalog: &Catalog) {
         self.version += 1;
         self.by_user.clear();
-        let mut compiled: HashMap<&str, Arc<Pattern>> = HashMap::new(); // most users have the same few
+        let mut compiled = HashMap::new(); // most users have the same few
         for permission in catalog.permissions.values() {
-            let mut pattern = |text| Arc::clone(compiled.entry(text).or_insert_with(|| Arc::new(lenient(text))));
-            let (configure, write) = (pattern(&permission.configure), pattern(&permission.write));
-            let read = pattern(&permission.read);
-            let key = (permission.user.clone(), permission.tenant.clone());
-            let keys = catalog.topic_permissions.get(&key).into_iter().flatten().map(KeyGrant::of).collect();
-            let grant = Grant { configure, write, read, keys };
-            self.by_user.entry(key.0).or_default().insert(key.1, grant);
+            self.insert(catalog, permission, &mut compiled);
         }
+    }
+
+    /// Takes in a change that touches no grant but, if it is named here, that of one user in one tenant. When many
+    /// tenants are made, each would else have all grants compiled again.
+    pub(crate) fn changed(&mut self, catalog: &Catalog, permission: Option<&Permission>) {
+        self.version += 1;
+        if let Some(permission) = permission {
+            self.insert(catalog, permission, &mut HashMap::new());
+        }
+    }
+
+    fn insert<'t>(
+        &mut self,
+        catalog: &Catalog,
+        permission: &'t Permission,
+        compiled: &mut HashMap<&'t str, Arc<Pattern>>,
+    ) {
+        let mut pattern = |text: &'t str| Arc::clone(compiled.entry(text).or_insert_with(|| Arc::new(lenient(text))));
+        let (configure, write) = (pattern(&permission.configure), pattern(&permission.write));
+        let read = pattern(&permission.read);
+        let key = (permission.user.clone(), permission.tenant.clone());
+        let keys = catalog.topic_permissions.get(&key).into_iter().flatten().map(KeyGrant::of).collect();
+        self.by_user.entry(key.0).or_default().insert(key.1, Grant { configure, write, read, keys });
     }
 
     fn get(&self, user: &str, tenant: &str) -> Option<&Grant> {

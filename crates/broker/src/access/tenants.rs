@@ -12,7 +12,12 @@ impl Core {
     /// Runs a command that says who may do what: it holds at once.
     pub(crate) fn change_access(&mut self, command: &Command) -> Result<Lsn, BrokerError> {
         let lsn = self.run(command)?;
-        self.grants.read(self.catalog.get());
+        let catalog = self.catalog.get();
+        match command {
+            Command::PutTenant(_) => self.grants.changed(catalog, None),
+            Command::PutPermission(permission) => self.grants.changed(catalog, Some(permission)),
+            _ => self.grants.read(catalog),
+        }
         Ok(lsn)
     }
 

@@ -14,7 +14,7 @@ const PAGE_ITEMS: usize = 100;
 /// Columns that one request may name.
 const COLUMNS_MAX: usize = 256;
 
-/// Bytes of memory that a compiled pattern takes. By this and the length of a name it is bounded how long one match takes.
+/// Bytes of memory that a compiled pattern takes: by this and the length of a name one match is bounded.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
 
 /// Names and values, decoded, in order.
@@ -82,7 +82,14 @@ impl Query {
         }
         let mut builder = regex::RegexBuilder::new(name);
         builder.case_insensitive(true).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(1 << 20);
-        let built = builder.build().map_err(|_| Refusal::bad_request("Pagination parameters are invalid"))?;
+        let built = builder.build().map_err(|why| match why {
+            regex::Error::CompiledTooBig(_) => {
+                let reason =
+                    format!("the pattern 'name' takes more than {PATTERN_BYTES_MAX} bytes compiled: repeat less in it");
+                Refusal::bad_request(reason)
+            }
+            _ => Refusal::bad_request("Pagination parameters are invalid"),
+        })?;
         Ok(Filter::Regex(Box::new(built)))
     }
 
