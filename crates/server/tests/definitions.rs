@@ -29,6 +29,7 @@ fn queues_exchanges_and_bindings_are_made_shown_and_removed_in_their_virtual_hos
     let folder = Folder::new();
     let server = Server::start(&folder.0);
     done(&server, &["vhost", "put", "v", "--description", "a try"]);
+    done(&server, &["vhost", "put", "v", "--default-queue-type", "classic"]);
     let names = json(&server, &["vhost", "list"]);
     assert!(names.as_array().unwrap().iter().any(|vhost| vhost["name"] == "v" && vhost["description"] == "a try"));
     let inside = ["--vhost", "v"];

@@ -83,8 +83,10 @@ pub fn put(call: &mut Call<'_>) -> Handled {
     if asked.get("tracing").is_some_and(|tracing| tracing == &Value::Bool(true)) {
         return Err(Refusal::new(501, "not_implemented", "tracing (the firehose) is not served"));
     }
+    // What is not said stays as it is.
     let kind = match asked.get("default_queue_type").and_then(Value::as_str) {
-        None | Some("" | "undefined") => None,
+        None => before.as_ref().and_then(|tenant| tenant.default_queue_kind),
+        Some("" | "undefined") => None,
         Some("classic") => Some(QueueKind::Plain),
         Some("quorum") => Some(QueueKind::Safe),
         Some("stream") => Some(QueueKind::Stream),
@@ -92,8 +94,14 @@ pub fn put(call: &mut Call<'_>) -> Handled {
     };
     let tenant = Tenant {
         name: name.to_string(),
-        description: asked.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        tags: words(asked.get("tags")),
+        description: match asked.get("description").and_then(Value::as_str) {
+            Some(description) => description.to_owned(),
+            None => before.as_ref().map(|tenant| tenant.description.clone()).unwrap_or_default(),
+        },
+        tags: match asked.get("tags") {
+            None => before.as_ref().map(|tenant| tenant.tags.clone()).unwrap_or_default(),
+            tags => words(tags),
+        },
         default_queue_kind: kind,
         limits: before.map(|tenant| tenant.limits).unwrap_or_default(),
     };
