@@ -284,8 +284,10 @@ struct Cut {
 fn make_sure(disk: &dyn Disk, window: &Window, cut: &Cut, unsynced: &[usize]) -> io::Result<()> {
     let (kept, mut beyond) = window.found.split_at(cut.good);
     let mut last = kept.last().map(|found| found.file());
-    if let Some((first, rest)) = beyond.split_first() {
-        write_mark(&window.files[first.file()], first.at(), cut.mark, window.durable)?;
+    let first_cut = beyond.split_first();
+    if let Some((first, rest)) = first_cut {
+        // Not whole yet: with the number that is due here, what lies behind and is not void yet would follow on it.
+        write_mark(&window.files[first.file()], (first.at(), first.seq), window.durable, false)?;
         (last, beyond) = (Some(first.file()), rest);
     }
     let stays = |file: usize| Some(file) == last || !cut.tidy;
@@ -309,12 +311,19 @@ fn make_sure(disk: &dyn Disk, window: &Window, cut: &Cut, unsynced: &[usize]) ->
     for file in window.unreadable.iter().filter(|_| cut.tidy) {
         disk.remove(&file_name(u64::from(file.number)))?;
     }
-    if window.files.is_empty() && window.unreadable.is_empty() { Ok(()) } else { disk.sync_folder("journal") }
+    if !window.files.is_empty() || !window.unreadable.is_empty() {
+        disk.sync_folder("journal")?;
+    }
+    match first_cut {
+        Some((first, _)) => write_mark(&window.files[first.file()], (first.at(), cut.mark), window.durable, true),
+        None => Ok(()),
+    }
 }
 
-// An entry without content, durable before anything else goes.
-fn write_mark(file: &JournalFile, at: u64, seq: u64, synced: u64) -> io::Result<()> {
-    let directory_crc = seeded_crc(&file.generation, &[]);
+// An entry without content, durable before anything else happens. One that is not whole is cut by the next start, too,
+// but says how far all before it was durable.
+fn write_mark(file: &JournalFile, (at, seq): (u64, u64), synced: u64, whole: bool) -> io::Result<()> {
+    let directory_crc = seeded_crc(&file.generation, &[]) ^ u32::from(!whole);
     let header = EntryHeader { seq, synced, at, units_bytes: 0, directory_bytes: 0, directory_crc };
     let mut bytes = [0; ENTRY_HEADER_BYTES];
     header.encode(&file.generation, &mut bytes);
