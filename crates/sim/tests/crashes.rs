@@ -18,6 +18,12 @@ fn acknowledged_messages_survive_power_cuts() {
     run(End::Power, 0..60);
 }
 
+/// A start that was cut off while it voided a torn end: the next one must find the same end.
+#[test]
+fn a_start_cut_off_while_it_cuts_the_torn_end_finds_the_same_end_again() {
+    run(End::Power, 8052..8053);
+}
+
 #[test]
 fn acknowledged_messages_survive_kills() {
     run(End::Kill, 0..60);
