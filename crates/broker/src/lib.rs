@@ -35,7 +35,8 @@ pub mod routing;
 use crate as api; // the rig of the tests outside serves those inside too
 pub mod secured;
 #[cfg(test)]
-#[path = "../tests/shard/mod.rs"]
+#[allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // the tests inside use a part of it
+#[path = "../tests/it/shard/mod.rs"]
 mod shard;
 mod state;
 mod timer;
