@@ -4,7 +4,7 @@ import os
 import time
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
@@ -282,3 +282,29 @@ def test_a_new_age_acts_on_a_topic_in_use_and_survives(own_keeper, name):
     old = send_batches(broker, name, ten_batches(), age_ms=HOUR_MS)
     alter(broker, name, SEGMENT | {"retention.ms": "1"})
     await_start(broker, name, old[-1][0] + 1)
+
+
+def test_what_every_group_has_consumed_goes_if_the_topic_asks_for_it(own_keeper, name):
+    create(own_keeper, name, config=SEGMENT | {"retention.ms": "-1", "retention.consumed": "true"})
+    sent = send_batches(own_keeper, name, ten_batches())
+    place, closed = TopicPartition(name, 0), sent[-10][0]
+
+    def reads(group, offset):
+        one = consumer(own_keeper, group=group)
+        try:
+            one.assign([place])
+            one.commit({place: OffsetAndMetadata(offset, "", -1)})
+        finally:
+            one.close()
+    reads("fast", sent[-1][0] + 1)
+    reads("slow", 0)
+    # What goes from another topic shows that it was looked meanwhile.
+    create(own_keeper, name + "-clock", config=SEGMENT | {"retention.ms": "1000"})
+    send_batches(own_keeper, name + "-clock", ten_batches(), age_ms=HOUR_MS)
+    eventually("the clock", lambda: bounds(own_keeper, name + "-clock")[0] > 0)
+    assert bounds(own_keeper, name)[0] == 0, "one group has not read anything yet"
+    reads("slow", closed)
+    await_start(own_keeper, name, closed)
+    own_keeper.kill()
+    own_keeper.start()
+    assert bounds(own_keeper, name)[0] == closed

@@ -36,6 +36,7 @@ pub fn announce(conn: &mut Conn, presence: Presence, cx: &mut Cx<'_>) {
         frame_bytes_max: conn.frame_bytes_max as u64,
         channels_max: u32::try_from(conn.channel_count_max).unwrap_or(u32::MAX),
         connected_at: cx.now.wall,
+        is_asked_to_wait: true,
     });
 }
 

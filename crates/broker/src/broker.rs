@@ -216,6 +216,11 @@ impl Broker {
         self.core.storage.full()
     }
 
+    /// Looks at the volume now, also when nobody writes: whoever asks after alarms is told how it stands.
+    pub fn look_for_space(&mut self) {
+        self.core.storage.look_for_space();
+    }
+
     /// The formats of all tongues.
     #[must_use]
     pub fn formats(&self) -> &Arc<Formats> {

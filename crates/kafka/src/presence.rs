@@ -52,6 +52,7 @@ impl Presence {
             frame_bytes_max: asker.settings.request_bytes_max as u64,
             channels_max: 0,
             connected_at: cx.now.wall,
+            is_asked_to_wait: false,
         }));
     }
 

@@ -192,6 +192,7 @@ mod tests {
             frame_bytes_max: 0,
             channels_max: 0,
             connected_at: Wall(0),
+            is_asked_to_wait: false,
         }
     }
 

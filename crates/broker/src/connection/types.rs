@@ -95,6 +95,8 @@ pub struct ConnectionInfo {
     pub channels_max: u32,
     /// When it logged in.
     pub connected_at: Wall,
+    /// While the disk is full or memory low it is asked to wait once it writes; others are refused.
+    pub is_asked_to_wait: bool,
 }
 
 impl ConnectionInfo {

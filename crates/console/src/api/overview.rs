@@ -9,6 +9,7 @@ use crate::management::{Detail, metrics_text};
 use crate::metrics;
 
 pub fn health(call: &mut Call<'_>) -> Handled {
+    call.broker.look_for_space();
     let (status, body) = match call.broker.failure() {
         // Still well: reads, acks and deletes go on, and it heals alone.
         None => match call.broker.full() {
@@ -90,6 +91,7 @@ pub fn whoami(_: &mut Call<'_>) -> Handled {
 }
 
 pub fn metrics(call: &mut Call<'_>) -> Handled {
+    call.broker.look_for_space();
     let ours = metrics::text(call.broker, call.counters);
     let body = ours + &metrics_text(call.broker, call.counters, call.now.mono, &Detail::Sums);
     scraped(body)

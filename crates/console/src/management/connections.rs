@@ -1,10 +1,11 @@
 //! Connections.
 
-use broker::SessionId;
 use broker::connection::Connection;
+use broker::{Broker, SessionId};
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, done, missing, node, not_authorised};
+use super::health;
 use super::listing::{self, Key, Show};
 use super::stats::{self, Scale};
 use crate::api::Handled;
@@ -13,7 +14,7 @@ use crate::refusal::Refusal;
 /// What a connection that is closed is told when nobody gives a reason.
 const REASON: &str = "Closed via management plugin";
 
-pub fn json(connection: &Connection, scale: Scale<'_>, show: Show) -> Option<Value> {
+pub fn json((broker, connection): (&Broker, &Connection), scale: Scale<'_>, show: Show) -> Option<Value> {
     let (info, figures) = (&connection.info, &connection.figures);
     let name = info.name();
     let mut out = Map::new();
@@ -51,7 +52,7 @@ pub fn json(connection: &Connection, scale: Scale<'_>, show: Show) -> Option<Val
     if show.no_stats {
         return Some(Value::Object(out));
     }
-    set("state", if figures.blocked.get() > 0 { "blocked" } else { "running" }.into());
+    set("state", state(broker, connection).into());
     set("channels", connection.channels.len().into());
     set("recv_cnt", figures.received.get().into());
     set("send_cnt", figures.sent.get().into());
@@ -62,6 +63,15 @@ pub fn json(connection: &Connection, scale: Scale<'_>, show: Show) -> Option<Val
     let counts = [("recv_oct", figures.received_bytes.get()), ("send_oct", figures.sent_bytes.get())];
     stats::add(&mut out, scale, &format!("connection {name}"), counts);
     Some(Value::Object(out))
+}
+
+/// Blocked: it has published since an alarm was raised, and waits. Blocking: it will be when it publishes.
+fn state(broker: &Broker, connection: &Connection) -> &'static str {
+    if connection.figures.blocked.get() > 0 {
+        return "blocked";
+    }
+    let waits = connection.info.is_asked_to_wait && !health::raised(broker).is_empty();
+    if waits { "blocking" } else { "running" }
 }
 
 /// Whether whoever asks sees what belongs to `user`.
@@ -76,11 +86,13 @@ fn answer(call: &Call<'_>, wanted: impl Fn(&Connection) -> bool) -> Handled {
 }
 
 pub fn list(call: &mut Call<'_>) -> Handled {
+    call.broker.look_for_space();
     answer(call, |_| true)
 }
 
 pub fn list_of_vhost(call: &mut Call<'_>) -> Handled {
     let tenant = call.vhost()?;
+    call.broker.look_for_space();
     answer(call, |one| one.info.tenant == tenant)
 }
 
@@ -106,8 +118,9 @@ pub fn named<'c>(call: &'c Call<'_>) -> Result<&'c Connection, Refusal> {
 }
 
 pub fn describe(call: &mut Call<'_>) -> Handled {
+    call.broker.look_for_space();
     let scale = Scale { sampler: call.sampler, now: call.now.mono };
-    let item = json(named(call)?, scale, Show::default());
+    let item = json((call.broker, named(call)?), scale, Show::default());
     listing::one(call, item)
 }
 

@@ -1,5 +1,6 @@
 //! Health checks: 200 when all is well, 503 with the reason when it is not.
 
+use broker::Broker;
 use broker::access::{Operation, Resource};
 use broker::dialect::{PublishAsk, QueueAsk};
 use model::Name;
@@ -23,19 +24,20 @@ fn failed(mut body: Value) -> Handled {
 }
 
 /// What is wrong, by the original's names for it.
-pub fn raised(call: &Call<'_>) -> Vec<&'static str> {
+pub fn raised(broker: &Broker) -> Vec<&'static str> {
     let mut all = Vec::new();
-    if call.broker.full().is_some() || call.broker.failure().is_some() {
+    if broker.full().is_some() || broker.failure().is_some() {
         all.push("disk");
     }
-    if call.broker.is_low_on_memory() {
+    if broker.is_low_on_memory() {
         all.push("memory");
     }
     all
 }
 
 pub fn alarms(call: &mut Call<'_>) -> Handled {
-    let raised = raised(call);
+    call.broker.look_for_space();
+    let raised = raised(call.broker);
     if raised.is_empty() {
         return ok();
     }

@@ -227,7 +227,7 @@ impl Listing {
             Key::Exchange(spec) => Some(exchanges::json(broker, spec)),
             Key::Binding(spec) => Some(bindings::json(spec)),
             Key::OwnBinding(tenant, name) => Some(bindings::own_json(tenant, name)),
-            Key::Connection(session) => connections::json(broker.connection(*session)?, scale, self.show),
+            Key::Connection(session) => connections::json((broker, broker.connection(*session)?), scale, self.show),
             Key::Channel(session, number) => channels::json(broker.connection(*session)?, *number, (scale, self.show)),
             Key::Consumer(consumer) => Some(consumers::json(broker, consumer)),
             Key::Made(value) => Some(value.clone()),

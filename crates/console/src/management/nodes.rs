@@ -41,7 +41,7 @@ pub fn churn(call: &Call<'_>) -> Map<String, Value> {
 fn json(call: &Call<'_>) -> Value {
     let machine = call.counters.machine();
     let sockets: u64 = call.counters.read().map(|door| door.open).sum();
-    let raised = health::raised(call);
+    let raised = health::raised(call.broker);
     let mut out = json!({
         "name": node(),
         "type": "disc",
@@ -110,6 +110,7 @@ pub fn contexts(call: &Call<'_>) -> Vec<Value> {
 }
 
 pub fn list(call: &mut Call<'_>) -> Handled {
+    call.broker.look_for_space();
     let keys = vec![Key::Made(json(call))];
     listing::answer(call, keys)
 }
@@ -118,6 +119,7 @@ pub fn describe(call: &mut Call<'_>) -> Handled {
     if call.parameter(0) != node() {
         return Err(missing());
     }
+    call.broker.look_for_space();
     let item = json(call);
     listing::one(call, Some(item))
 }
