@@ -2,7 +2,7 @@
 //! one. It retries interrupted calls and finishes short ones, and does nothing else on its own.
 
 use std::fs::{self, File, FileType};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk_pages::Pages;
 use crate::{Disk, DiskFile};
+
+/// What [`DiskFile::write_over`] may write behind, at most.
+const ZEROS: [u8; 4096] = [0; 4096];
 
 /// A data folder.
 #[derive(Debug)]
@@ -133,6 +136,18 @@ impl DiskFile for RealFile {
         self.file.write_all_at(bytes, at)
     }
 
+    fn write_over(&self, at: u64, bytes: &[u8], spare: usize) -> io::Result<()> {
+        let zeros = ZEROS.get(..spare).unwrap_or_default();
+        let slices = [IoSlice::new(bytes), IoSlice::new(zeros)];
+        let written = match rustix::io::pwritev(&self.file, &slices, at) {
+            Ok(written) => written,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        // Only what matters must be there.
+        self.file.write_all_at(bytes.get(written..).unwrap_or_default(), at + written as u64)
+    }
+
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -205,5 +220,25 @@ impl DiskFile for RealFile {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writing_over_reaches_as_far_as_was_spared_and_no_farther() {
+        let folder = std::env::temp_dir().join(format!("fourfold-disk-{}", std::process::id()));
+        let file = RealDisk::new(&folder).unwrap().open("file", true).unwrap();
+        fs::remove_dir_all(&folder).unwrap(); // open, it lives on
+        file.write_at(0, &[7; 10_000]).unwrap();
+        file.write_over(4000, &[8; 300], 3892).unwrap();
+        file.write_over(9000, &[9; 10], 0).unwrap();
+        let mut got = vec![0; 10_000];
+        assert_eq!(file.read_at(0, &mut got).unwrap(), got.len());
+        let run = |byte, count| vec![byte; count];
+        assert!(got == [run(7, 4000), run(8, 300), run(0, 3892), run(7, 808), run(9, 10), run(7, 990)].concat());
     }
 }

@@ -428,6 +428,12 @@ impl DiskFile for SimFile {
         if fault.is_some() { Err(eio()) } else { Ok(()) }
     }
 
+    fn write_over(&self, at: u64, bytes: &[u8], spare: usize) -> io::Result<()> {
+        let mut whole = bytes.to_vec();
+        whole.resize(bytes.len() + spare, 0);
+        self.write_at(at, &whole)
+    }
+
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut world = self.world();
         world.plain_call()?;

@@ -78,6 +78,21 @@ pub(crate) struct Start {
     pub(crate) go_on_at: Option<u64>,
 }
 
+/// Pages of memory are so large, or a multiple of it.
+const PAGE_BYTES: u64 = 4096;
+
+// How much of the file may become zeros with an entry of `bytes` at `at`: the rest of its last page, if it is the first
+// in that page. A file that is used again holds old bytes there; when they are not in memory, writing a part of the
+// page waits until the disk has brought them.
+fn spare_behind(at: u64, bytes: usize, file_bytes: u64) -> usize {
+    let end = at + bytes as u64;
+    let page = end / PAGE_BYTES * PAGE_BYTES;
+    if end == page || at > page {
+        return 0;
+    }
+    usize::try_from((page + PAGE_BYTES).min(file_bytes).saturating_sub(end)).unwrap_or_default()
+}
+
 impl Writer {
     /// Goes on in the last file, or in a new one which is made ready here. If the volume is full, that is tried again
     /// when it is needed.
@@ -304,7 +319,8 @@ impl Writer {
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let any = !self.sealed.is_empty();
         for sealed in self.sealed.drain(..) {
-            sealed.file.handle.write_at(sealed.at, &sealed.bytes)?;
+            let spare = spare_behind(sealed.at, sealed.bytes.len(), self.file_bytes);
+            sealed.file.handle.write_over(sealed.at, &sealed.bytes, spare)?;
             self.written_bytes += sealed.bytes.len() as u64;
             self.written_seq += 1;
             if self.unsynced.last().is_none_or(|file| file.number != sealed.file.number) {
@@ -403,5 +419,18 @@ impl Writer {
         let extra = self.spares.len().saturating_sub(SPARES_MAX);
         removed.extend(self.spares.drain(..extra));
         removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_entry_in_a_page_writes_it_to_its_end() {
+        let spare = |at, bytes| spare_behind(at, bytes, 4 * PAGE_BYTES);
+        assert_eq!([spare(4096, 64), spare(4160, 64), spare(8000, 256)], [4032, 0, 4032]);
+        assert_eq!([spare(4096, 4096), spare(4096, 8256), spare(8192 - 64, 64)], [0, 4032, 0]);
+        assert_eq!(spare_behind(8192, 64, 8192 + 128), 64);
     }
 }
