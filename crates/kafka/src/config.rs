@@ -22,7 +22,8 @@ pub struct Settings {
     pub auto_create_topics: bool,
     /// Partitions of topics made without a number (`num.partitions`).
     pub partitions_default: u32,
-    /// Largest request, in bytes; a larger one closes the connection (`socket.request.max.bytes`).
+    /// Largest request, in bytes; a larger one closes the connection (`socket.request.max.bytes`). Only those that bring
+    /// messages may be so large: see [`Settings::bytes_max_of`].
     pub request_bytes_max: usize,
     /// Most bytes of one fetch answer, whatever the client allows (`fetch.max.bytes`).
     pub fetch_bytes_max: usize,
@@ -82,7 +83,20 @@ pub(crate) struct BrokerConfig {
     pub doc: &'static str,
 }
 
+/// Largest request that brings no messages, in bytes. A list of a few bytes each takes many times its size in memory,
+/// and all of it is gone through in one turn.
+const PLAIN_REQUEST_BYTES_MAX: usize = 16 << 20;
+
 impl Settings {
+    /// The largest request with this API's key, in bytes.
+    pub(crate) fn bytes_max_of(&self, api: i16) -> usize {
+        if api == crate::api::PRODUCE {
+            self.request_bytes_max
+        } else {
+            self.request_bytes_max.min(PLAIN_REQUEST_BYTES_MAX)
+        }
+    }
+
     /// The settings that tools may read of this broker, by name in order.
     pub(crate) fn describe(&self) -> Vec<BrokerConfig> {
         let plain = Settings::default();

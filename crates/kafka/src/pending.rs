@@ -82,7 +82,7 @@ impl Replies {
         self.queue.len()
     }
 
-    /// Bytes of finished replies that wait for their turn.
+    /// Bytes of finished replies that wait for their turn, and of requests that wait for their answer.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -118,6 +118,7 @@ impl Replies {
             }
             Answer::Later(call, waiting) => {
                 self.waiting += 1;
+                self.bytes += waiting.bytes();
                 Some(State::Waiting(call, waiting))
             }
             Answer::Silent | Answer::Close(_) => None,
@@ -151,6 +152,7 @@ impl Replies {
         match std::mem::replace(&mut pending.state, placeholder) {
             State::Waiting(_, waiting) => {
                 self.waiting -= 1;
+                self.bytes = self.bytes.saturating_sub(waiting.bytes());
                 Some((at, pending.to, waiting))
             }
             other => {

@@ -47,9 +47,10 @@ impl KafkaSession {
                 break;
             };
             // Checked before anything else arrives: nobody keeps memory for a frame that will be refused.
-            let Some(length) = usize::try_from(length).ok().filter(|n| *n <= self.asker.settings.request_bytes_max)
-            else {
-                self.close("the request's length is negative or beyond socket.request.max.bytes", cx);
+            let api = rest.get(LENGTH_BYTES..).and_then(<[u8]>::first_chunk).map(|api| i16::from_be_bytes(*api));
+            let bytes_max = self.asker.settings.bytes_max_of(api.unwrap_or(api::PRODUCE));
+            let Some(length) = usize::try_from(length).ok().filter(|length| *length <= bytes_max) else {
+                self.close("the request's length is negative or beyond what such a request may take", cx);
                 return bytes.len();
             };
             let Some(frame) = rest.get(LENGTH_BYTES..LENGTH_BYTES + length) else {
@@ -203,7 +204,7 @@ impl Session for KafkaSession {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.replies.bytes()
+        self.replies.bytes() + self.asker.memory_bytes()
     }
 }
 

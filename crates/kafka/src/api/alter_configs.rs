@@ -7,7 +7,7 @@ use broker::topic::ConfigChange;
 use broker::{Cx, Lsn, SyncPolicy};
 use model::ReadError;
 
-use super::asker::{error_text, is_topic_name};
+use super::asker::{error_text, is_topic_name, twice};
 use super::describe_configs::{BROKER, TOPIC};
 use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
@@ -97,9 +97,7 @@ pub(super) struct Altering<'r> {
 impl<'r> Altering<'r> {
     /// A request that names `resources`.
     pub fn new(resources: impl Iterator<Item = Resource<'r>>, validate_only: bool) -> Altering<'r> {
-        let mut seen = HashSet::new();
-        let twice = resources.filter(|resource| !seen.insert(*resource)).collect();
-        Altering { twice, validate_only, gate: None }
+        Altering { twice: twice(resources), validate_only, gate: None }
     }
 
     /// Changes one resource, all or nothing.
@@ -130,8 +128,7 @@ impl<'r> Altering<'r> {
         if self.twice.contains(&of) {
             return invalid("the request names the resource more than once");
         }
-        let mut seen = HashSet::new();
-        if !changes.iter().all(|(name, _)| seen.insert(name)) {
+        if !twice(changes.iter().map(|(name, _)| name)).is_empty() {
             return invalid("the request names a setting of the resource more than once");
         }
         match of {

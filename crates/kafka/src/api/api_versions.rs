@@ -16,6 +16,9 @@ pub(crate) const API_VERSIONS: i16 = 18;
 
 pub(crate) static ROW: Row = row_of((API_VERSIONS, "ApiVersions"), 0..=5, 3, handle);
 
+/// So much of a library's name and version operators are shown: the client says how long they are.
+const SOFTWARE_CHARS_KEPT: usize = 100;
+
 messages! {
     ApiVersionsRequest<'a> {
         client_software_name: Text<'a>, 3+;
@@ -64,11 +67,16 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
     let error = check(asker, cx, call.version(), &request);
     if error.is_none() && call.version() >= 3 {
         let (name, version) = (&request.client_software_name, &request.client_software_version);
-        asker.software = Some(Box::new((name.to_string(), version.to_string())));
+        asker.software = Some(Box::new((kept(name), kept(version))));
     }
     let api_keys = if error.is_none() { SHOWN.clone() } else { Vec::new() };
     let response = ApiVersionsResponse { error_code: error.0, api_keys, ..ApiVersionsResponse::default() };
     Ok(asker.reply(call.to, &response))
+}
+
+/// What is remembered of it, for as long as the connection lasts.
+fn kept(software: &str) -> String {
+    software.chars().take(SOFTWARE_CHARS_KEPT).collect()
 }
 
 fn check(asker: &Asker, cx: &Cx<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> ErrorCode {

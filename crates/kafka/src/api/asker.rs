@@ -1,11 +1,13 @@
 //! Who asks: what handlers know of their connection, and small helpers that several of them need.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use broker::access::{Operation, Resource};
 use broker::topic::TopicInfo;
 use broker::{Broker, Peer};
-use model::TopicId;
+use model::{LogId, TopicId};
 
 use crate::call::ReplyTo;
 use crate::config::Settings;
@@ -47,6 +49,11 @@ impl Asker {
             scratch: Vec::new(),
             software: None,
         }
+    }
+
+    /// Bytes of memory it holds between requests, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.scratch.capacity() + self.fetch_session.as_ref().map_or(0, |session| session.bytes())
     }
 
     /// A finished reply.
@@ -163,8 +170,28 @@ pub(crate) fn error_text(error: &dyn std::fmt::Display) -> Option<Text<'static>>
 }
 
 /// A partition's log, by the number a client gave.
-pub(crate) fn log_of(topic: &TopicInfo, partition: i32) -> Option<model::LogId> {
-    topic.partitions.get(usize::try_from(partition).ok()?).copied()
+pub(crate) fn log_of(topic: &TopicInfo, partition: i32) -> Result<LogId, ErrorCode> {
+    let at = usize::try_from(partition).map_err(|_| ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    topic.partitions.get(at).copied().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+}
+
+/// A partition's log, for a client that takes it to be led in `epoch`. One node has led everything from epoch 0 on.
+pub(crate) fn led_log(topic: &TopicInfo, partition: i32, epoch: i32) -> Result<LogId, ErrorCode> {
+    let log = log_of(topic, partition)?;
+    if epoch > 0 { Err(ErrorCode::UNKNOWN_LEADER_EPOCH) } else { Ok(log) }
+}
+
+/// What stands more than once in a request.
+pub(crate) fn twice<T: Hash + Eq + Copy>(named: impl Iterator<Item = T>) -> HashSet<T> {
+    let mut seen = HashSet::new();
+    named.filter(|one| !seen.insert(*one)).collect()
+}
+
+/// What a request names, each once. Whatever is named again is not answered again: an answer must not grow by what is
+/// cheap to ask.
+pub(crate) fn once<'r, T, K: Hash + Eq + 'r>(named: &'r [T], key: impl Fn(&'r T) -> K) -> impl Iterator<Item = &'r T> {
+    let mut seen = HashSet::new();
+    named.iter().filter(move |one| seen.insert(key(one)))
 }
 
 /// What everybody may do, since nobody is kept out yet: bits by the protocol's numbers of operations.

@@ -6,7 +6,7 @@ use broker::topic::PARTITIONS_MAX;
 use broker::{Cx, Lsn, SyncPolicy};
 use model::ReadError;
 
-use super::asker::error_text;
+use super::asker::{error_text, twice};
 use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -45,9 +45,7 @@ type Refusal = (ErrorCode, String);
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: CreatePartitionsRequest<'_> = call.read_body()?;
-    let mut seen = HashSet::new();
-    let names = request.topics.iter().map(|topic| &*topic.name);
-    let twice: HashSet<&str> = names.filter(|name| !seen.insert(*name)).collect();
+    let twice = twice(request.topics.iter().map(|topic| &*topic.name));
     let mut told = HashSet::new();
     let mut gate: Option<Lsn> = None;
     let mut results = Vec::with_capacity(request.topics.len());

@@ -1,12 +1,12 @@
 //! CreateTopics: makes topics, or only checks whether they could be made.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use broker::topic::{ConfigEntry, NewTopic, PARTITIONS_MAX, TopicInfo};
 use broker::{Cx, Lsn, SyncPolicy};
 use model::{Name, ReadError};
 
-use super::asker::{error_text, is_topic_name};
+use super::asker::{error_text, is_topic_name, twice};
 use super::{Asker, CONFIGURE, Row, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -71,7 +71,8 @@ fn refusal(code: ErrorCode, text: impl std::fmt::Display) -> Refusal {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: CreateTopicsRequest<'_> = call.read_body()?;
-    let twice = named_twice(&request.topics);
+    let twice = twice(request.topics.iter().map(|topic| &*topic.name));
+    let mut alike = Alike::default();
     let partitions: i64 = request.topics.iter().map(|topic| partitions_of(asker, topic).max(0)).sum();
     let too_many = partitions > i64::from(PARTITIONS_MAX);
     let mut gate = None;
@@ -90,7 +91,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
                 format!("the request asks for {partitions} partitions; at most {PARTITIONS_MAX} are made at once");
             Err(refusal(ErrorCode::POLICY_VIOLATION, text))
         } else {
-            create(asker, cx, topic, request.validate_only)
+            create(asker, cx, topic, (request.validate_only, &mut alike))
         };
         topics.push(match created {
             Ok((info, lsn)) => {
@@ -112,11 +113,6 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
     Ok(asker.reply_gated(call.to, &response, gate.map(|lsn| Gate::of(SyncPolicy::Sync, lsn)), fail))
 }
 
-fn named_twice<'t>(topics: &'t [CreatableTopic<'_>]) -> HashSet<&'t str> {
-    let mut seen = HashSet::new();
-    topics.iter().map(|topic| &*topic.name).filter(|name| !seen.insert(*name)).collect()
-}
-
 fn partitions_of(asker: &Asker, topic: &CreatableTopic<'_>) -> i64 {
     match topic.num_partitions {
         _ if !topic.assignments.is_empty() => topic.assignments.len() as i64,
@@ -129,9 +125,9 @@ fn create(
     asker: &Asker,
     cx: &mut Cx<'_>,
     topic: &CreatableTopic<'_>,
-    validate_only: bool,
+    (validate_only, alike): (bool, &mut Alike),
 ) -> Result<(TopicInfo, Lsn), Refusal> {
-    check_name(asker, cx, &topic.name)?;
+    check_name(asker, cx, &topic.name, alike)?;
     let found = asker.topic(cx.broker, &topic.name, CONFIGURE).map(drop);
     if found == Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED) {
         return Err(refusal(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "no permission to make this topic"));
@@ -156,23 +152,50 @@ fn create(
         config,
         validate_only,
     };
-    cx.broker.create_topic(&new, cx.now).map_err(|error| refusal(ErrorCode::from(&error), &error))
+    let created = cx.broker.create_topic(&new, cx.now).map_err(|error| refusal(ErrorCode::from(&error), &error))?;
+    if !validate_only {
+        alike.add(&topic.name);
+    }
+    Ok(created)
 }
 
-fn check_name(asker: &Asker, cx: &Cx<'_>, name: &str) -> Result<(), Refusal> {
+/// Existing topics by the names that their metrics have, which hold '_' for '.': two topics that differ only there would
+/// share theirs. Put together once a request, when it names a topic with either.
+#[derive(Default)]
+struct Alike(Option<HashMap<String, String>>);
+
+impl Alike {
+    fn plain(name: &str) -> Option<String> {
+        name.contains(['.', '_']).then(|| name.replace('.', "_"))
+    }
+
+    /// A topic of another name that would share its metrics.
+    fn other(&mut self, asker: &Asker, cx: &Cx<'_>, name: &str) -> Option<&str> {
+        let plain = Alike::plain(name)?;
+        let by_plain = self.0.get_or_insert_with(|| {
+            let topics = cx.broker.topics(&asker.settings.tenant).into_iter();
+            topics.filter_map(|info| Some((Alike::plain(&info.name)?, info.name.to_string()))).collect()
+        });
+        by_plain.get(&plain).map(String::as_str).filter(|other| *other != name)
+    }
+
+    /// A topic has been made.
+    fn add(&mut self, name: &str) {
+        if let (Some(by_plain), Some(plain)) = (&mut self.0, Alike::plain(name)) {
+            by_plain.insert(plain, name.to_owned());
+        }
+    }
+}
+
+fn check_name(asker: &Asker, cx: &Cx<'_>, name: &str, alike: &mut Alike) -> Result<(), Refusal> {
     if !is_topic_name(name) {
         let text =
             format!("'{name}' is no topic name: 1 to 249 ASCII letters, digits, '.', '_' and '-', not '.' or '..'");
         return Err(refusal(ErrorCode::INVALID_TOPIC_EXCEPTION, text));
     }
-    // Metric names hold '_' for '.', so two topics that differ only there would share theirs.
-    if name.contains(['.', '_']) {
-        let plain = name.replace('.', "_");
-        let alike = |other: &&TopicInfo| *other.name != *name && other.name.replace('.', "_") == plain;
-        if let Some(other) = cx.broker.topics(&asker.settings.tenant).into_iter().find(alike) {
-            let text = format!("topic '{name}' collides with the existing topic '{}'", other.name);
-            return Err(refusal(ErrorCode::INVALID_TOPIC_EXCEPTION, text));
-        }
+    if let Some(other) = alike.other(asker, cx, name) {
+        let text = format!("topic '{name}' collides with the existing topic '{other}'");
+        return Err(refusal(ErrorCode::INVALID_TOPIC_EXCEPTION, text));
     }
     Ok(())
 }

@@ -52,10 +52,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         let found = find(asker, cx, &topic.name);
         let partitions = topic.partitions.iter().map(|partition| {
             let index = partition.partition_index;
-            let log = found
-                .as_ref()
-                .map_err(|code| *code)
-                .and_then(|info| log_of(info, index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+            let log = found.as_ref().map_err(|code| *code).and_then(|info| log_of(info, index));
             match log.and_then(|log| trim(cx, log, partition.offset)) {
                 Ok((start, lsn)) => {
                     gate = gate.max(Some(lsn));

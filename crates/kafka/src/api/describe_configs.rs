@@ -4,7 +4,7 @@ use broker::Cx;
 use broker::topic::{ConfigEntry, ConfigKind};
 use model::ReadError;
 
-use super::asker::{error_text, is_topic_name};
+use super::asker::{error_text, is_topic_name, once};
 use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::config::{BrokerConfig, ValueKind};
@@ -77,7 +77,8 @@ struct Wanted {
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: DescribeConfigsRequest<'_> = call.read_body()?;
     let wanted = Wanted { synonyms: request.include_synonyms, documentation: request.include_documentation };
-    let results = request.resources.iter().map(|resource| {
+    let resources = once(&request.resources, |resource| (resource.resource_type, &*resource.resource_name));
+    let results = resources.map(|resource| {
         let (code, message, configs) = match describe(asker, cx, resource, wanted) {
             Ok(configs) => (ErrorCode::NONE, None, configs),
             Err((code, message)) => (code, error_text(&message), Vec::new()),

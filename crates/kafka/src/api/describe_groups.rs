@@ -4,7 +4,7 @@ use broker::Cx;
 use broker::group::{GroupInfo, GroupState, MemberInfo};
 use model::ReadError;
 
-use super::asker::operations;
+use super::asker::{once, operations};
 use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
@@ -62,7 +62,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         true => operations::GROUP,
         false => operations::NOT_ASKED,
     };
-    let groups = request.groups.iter().map(|group_id| {
+    let groups = once(&request.groups, |group_id| &**group_id).map(|group_id| {
         if let Err(code) = asker.may_use_group(cx.broker, group_id, Using::Seeing) {
             let group_id = group_id.clone();
             return DescribedGroup { group_id, error_code: code.0, ..DescribedGroup::default() };

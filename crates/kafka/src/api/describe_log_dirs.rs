@@ -62,7 +62,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
             partitions.dedup();
             // What does not exist is left out.
             if let Ok(info) = asker.topic(cx.broker, name, Using::Seeing) {
-                let logs = partitions.iter().filter_map(|index| Some((*index, log_of(info, *index)?)));
+                let logs = partitions.iter().filter_map(|index| Some((*index, log_of(info, *index).ok()?)));
                 topics.push(sized(cx, name, logs));
             }
         }

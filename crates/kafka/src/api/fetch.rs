@@ -10,7 +10,7 @@ use broker::partition::{Fetched, ToSend, Watched};
 use broker::{BrokerError, CallId, Cx, Part, Piece};
 use model::{LogId, Mono, Offset, ReadError};
 
-use super::asker::log_of;
+use super::asker::led_log;
 use super::{Asker, READ, Row, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -204,12 +204,7 @@ fn plan_topic(asker: &Asker, cx: &Cx<'_>, topic: &FetchTopic<'_>) -> PlanTopic {
     };
     let partitions = topic.partitions.iter().map(|partition| PlanPartition {
         index: partition.partition,
-        log: match info {
-            Err(code) => Err(code),
-            // One node has led everything from epoch 0 on.
-            Ok(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-            Ok(info) => log_of(info, partition.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        },
+        log: info.and_then(|info| led_log(info, partition.partition, partition.current_leader_epoch)),
         from: partition.fetch_offset,
         max_bytes: bytes_of(partition.partition_max_bytes),
     });
@@ -241,6 +236,14 @@ struct Found {
 }
 
 impl Plan {
+    /// Bytes of memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        let topics = self.topics.iter().map(|topic| {
+            size_of::<PlanTopic>() + topic.name.len() + topic.partitions.len() * size_of::<PlanPartition>()
+        });
+        topics.sum()
+    }
+
     /// Whether what was found is the answer; else it is waited for more.
     fn is_answered(&self, found: &Found, has_partitions: bool) -> bool {
         let nothing_to_wait_for = found.has_error || !has_partitions && !found.pending;

@@ -4,7 +4,7 @@ use broker::partition::TimeAnswer;
 use broker::{CallId, Cx};
 use model::{LogId, Offset, ReadError, Wall};
 
-use super::asker::log_of;
+use super::asker::{led_log, twice};
 use super::{Asker, Row, Using, Waiting, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -60,6 +60,17 @@ pub(crate) struct Plan {
     topics: Vec<PlanTopic>,
 }
 
+impl Plan {
+    /// Bytes of memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        let topics = self
+            .topics
+            .iter()
+            .map(|topic| size_of::<PlanTopic>() + topic.name.len() + topic.partitions.len() * size_of::<Asked>());
+        topics.sum()
+    }
+}
+
 struct PlanTopic {
     name: String,
     partitions: Vec<Asked>,
@@ -91,14 +102,19 @@ fn is_served(timestamp: i64, version: i16) -> bool {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: ListOffsetsRequest<'_> = call.read_body()?;
+    let named = request
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|partition| (&*topic.name, partition.partition_index)));
+    let twice = twice(named);
     let topics = request.topics.iter().map(|topic| {
         let info = asker.topic(cx.broker, &topic.name, Using::Seeing);
         let partitions = topic.partitions.iter().map(|partition| Asked {
             index: partition.partition_index,
-            log: match info {
-                Ok(_) if partition.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-                Ok(info) => log_of(info, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-                Err(code) => Err(code),
+            log: match twice.contains(&(&*topic.name, partition.partition_index)) {
+                // As the real broker: each may cost a search.
+                true => Err(ErrorCode::INVALID_REQUEST),
+                false => info.and_then(|info| led_log(info, partition.partition_index, partition.current_leader_epoch)),
             },
             timestamp: partition.timestamp,
             is_served: is_served(partition.timestamp, call.version()),

@@ -4,7 +4,7 @@ use broker::topic::{NewTopic, TopicInfo};
 use broker::{BrokerError, Cx, SyncPolicy};
 use model::{Name, ReadError};
 
-use super::asker::{is_topic_name, operations};
+use super::asker::{is_topic_name, once, operations};
 use super::{Asker, CONFIGURE, Row, Using, row_of};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
@@ -78,14 +78,16 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
     let topics = match asked {
         None => asker.topics(broker).map(describe).collect(),
         Some(asked) => {
-            let found = asked.iter().map(|topic| match find(asker, broker, topic) {
-                Ok(info) => describe(info),
-                Err(error) => MetadataTopic {
-                    error_code: error.0,
-                    name: topic.name.clone(),
-                    topic_id: topic.topic_id,
-                    ..MetadataTopic::default()
-                },
+            let found = once(asked, |topic| (topic.name.as_deref(), topic.topic_id)).map(|topic| {
+                match find(asker, broker, topic) {
+                    Ok(info) => describe(info),
+                    Err(error) => MetadataTopic {
+                        error_code: error.0,
+                        name: topic.name.clone(),
+                        topic_id: topic.topic_id,
+                        ..MetadataTopic::default()
+                    },
+                }
             });
             found.collect()
         }

@@ -38,6 +38,7 @@ use model::{ByteReader, Mono, ReadError};
 
 pub(crate) use api_versions::{API_VERSIONS, answer_unserved};
 pub(crate) use asker::{Asker, CONFIGURE, READ, Using, WRITE};
+pub(crate) use produce::PRODUCE;
 
 use crate::call::{Call, CallHead, ReplyTo};
 use crate::pending::Answer;
@@ -127,6 +128,15 @@ impl Waiting {
         match self {
             Waiting::Fetch(plan) => Some(plan.deadline),
             Waiting::ListOffsets(_) | Waiting::Join(_) | Waiting::Sync => None,
+        }
+    }
+
+    /// Bytes of memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Waiting::Fetch(plan) => plan.bytes(),
+            Waiting::ListOffsets(plan) => plan.bytes(),
+            Waiting::Join(_) | Waiting::Sync => 0, // the core has what they brought
         }
     }
 

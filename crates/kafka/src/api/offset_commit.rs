@@ -110,7 +110,7 @@ fn check_partition(
     info: &TopicInfo,
     partition: &CommitPartition<'_>,
 ) -> Result<OffsetCommit, ErrorCode> {
-    log_of(info, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    log_of(info, partition.partition_index)?;
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     if metadata.len() > asker.settings.commit_metadata_bytes_max {
         return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);

@@ -1,6 +1,6 @@
 //! OffsetFetch: what groups have committed; null topics ask for everything. Several groups at once from version 8 on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use broker::group::{Committed, MemberRef};
 use broker::{Broker, Cx};
@@ -17,13 +17,9 @@ pub(crate) static ROW: Row = row_of((9, "OffsetFetch"), 1..=10, 6, handle);
 messages! {
     OffsetFetchRequest<'a> {
         group_id: Text<'a>, 0-7;
-        topics: Option<Vec<FetchTopicV0<'a>>>, 0-7 null 2;
+        topics: Option<Vec<FetchTopic<'a>>>, 0-7 null 2;
         groups: Vec<FetchGroup<'a>>, 8+;
         require_stable: bool, 7+;
-    }
-    FetchTopicV0<'a> {
-        name: Text<'a>, 0-7;
-        partition_indexes: Vec<i32>, 0-7;
     }
     FetchGroup<'a> {
         group_id: Text<'a>, 8+;
@@ -32,19 +28,15 @@ messages! {
         topics: Option<Vec<FetchTopic<'a>>>, 8+ null 8;
     }
     FetchTopic<'a> {
-        name: Text<'a>, 8-9;
+        name: Text<'a>, 0-9;
         topic_id: Uuid, 10+;
-        partition_indexes: Vec<i32>, 8+;
+        partition_indexes: Vec<i32>, 0+;
     }
     OffsetFetchResponse<'a> {
         throttle_time_ms: i32, 3+;
-        topics: Vec<FetchedTopicV0<'a>>, 0-7;
+        topics: Vec<FetchedTopic<'a>>, 0-7;
         error_code: i16, 2-7;
         groups: Vec<FetchedGroup<'a>>, 8+;
-    }
-    FetchedTopicV0<'a> {
-        name: Text<'a>, 0-7;
-        partitions: Vec<FetchedPartition<'a>>, 0-7;
     }
     FetchedGroup<'a> {
         group_id: Text<'a>, 8+;
@@ -52,9 +44,9 @@ messages! {
         error_code: i16, 8+;
     }
     FetchedTopic<'a> {
-        name: Text<'a>, 8-9;
+        name: Text<'a>, 0-9;
         topic_id: Uuid, 10+;
-        partitions: Vec<FetchedPartition<'a>>, 8+;
+        partitions: Vec<FetchedPartition<'a>>, 0+;
     }
     FetchedPartition<'a> {
         partition_index: i32, 0+;
@@ -71,24 +63,18 @@ const BY_ID_SINCE: i16 = 10;
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: OffsetFetchRequest<'_> = call.read_body()?;
     if call.version() >= 8 {
-        let groups = request.groups.iter().map(|group| fetch_group(asker, cx.broker, group, call.version()));
+        // All of a group is asked for in a few bytes: once is enough.
+        let mut whole = HashSet::new();
+        let groups = request.groups.iter().filter(|group| group.topics.is_some() || whole.insert(&*group.group_id));
+        let groups = groups.map(|group| fetch_group(asker, cx.broker, group, call.version()));
         let response = OffsetFetchResponse { groups: groups.collect(), ..OffsetFetchResponse::default() };
         return Ok(asker.reply(call.to, &response));
     }
-    let topics = request.topics.map(|topics| {
-        let topics = topics.into_iter().map(|topic| FetchTopic {
-            name: topic.name,
-            topic_id: [0; 16],
-            partition_indexes: topic.partition_indexes,
-        });
-        topics.collect()
-    });
-    let group = FetchGroup { group_id: request.group_id, member_epoch: -1, topics, ..FetchGroup::default() };
+    let group =
+        FetchGroup { group_id: request.group_id, member_epoch: -1, topics: request.topics, ..FetchGroup::default() };
     let fetched = fetch_group(asker, cx.broker, &group, call.version());
-    let topics = fetched.topics.into_iter();
-    let topics = topics.map(|topic| FetchedTopicV0 { name: topic.name, partitions: topic.partitions });
     let mut response = OffsetFetchResponse {
-        topics: topics.collect(),
+        topics: fetched.topics,
         error_code: fetched.error_code,
         ..OffsetFetchResponse::default()
     };

@@ -3,7 +3,7 @@
 use broker::Cx;
 use model::ReadError;
 
-use super::asker::log_of;
+use super::asker::led_log;
 use super::{Asker, Row, Using, row_of};
 use crate::call::Call;
 use crate::errors::ErrorCode;
@@ -54,13 +54,9 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
 
 fn find(asker: &Asker, cx: &Cx<'_>, topic: &str, asked: &EpochPartition) -> EpochEnd {
     let partition = asked.partition;
-    let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-    let log = asker.topic(cx.broker, topic, Using::Seeing).and_then(|info| log_of(info, partition).ok_or(unknown));
-    let bounds = match log {
-        Ok(_) if asked.current_leader_epoch > 0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-        Ok(log) => cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error)),
-        Err(code) => Err(code),
-    };
+    let info = asker.topic(cx.broker, topic, Using::Seeing);
+    let log = info.and_then(|info| led_log(info, partition, asked.current_leader_epoch));
+    let bounds = log.and_then(|log| cx.broker.bounds(log).map_err(|error| ErrorCode::from(&error)));
     match bounds {
         Ok(bounds) if asked.leader_epoch == 0 => {
             EpochEnd { partition, leader_epoch: 0, end_offset: bounds.end.0 as i64, ..EpochEnd::default() }

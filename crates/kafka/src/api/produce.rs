@@ -17,9 +17,13 @@ use crate::format::weed::has_keys;
 use crate::pending::{Answer, Gate};
 use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
 
+/// The API's key.
+pub(crate) const PRODUCE: i16 = 0;
+
 /// Shown from 0, since older librdkafka take a table without it for a broker that cannot compress (KAFKA-18659); a
 /// request before 3 closes the connection, as with the real broker.
-pub(crate) static ROW: Row = Row { api: 0, name: "Produce", shown: 0..=13, served_since: 3, flexible_since: 9, handle };
+pub(crate) static ROW: Row =
+    Row { api: PRODUCE, name: "Produce", shown: 0..=13, served_since: 3, flexible_since: 9, handle };
 
 messages! {
     ProduceRequest<'a> {
@@ -79,6 +83,9 @@ const ACKS_ALL: i16 = -1;
 /// Records of one batch that are told to be at fault at most, one by one.
 const RECORD_ERRORS_MAX: usize = 100;
 
+/// Scratch memory that a connection keeps between two requests.
+const SCRATCH_BYTES_KEPT: usize = 1 << 20;
+
 /// Why one partition's records were not stored.
 #[derive(Default)]
 struct Refusal {
@@ -121,6 +128,9 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
         };
         topics.push(ProducedTopic { name: topic.name.clone(), topic_id: topic.topic_id, partitions });
     }
+    if asker.scratch.capacity() > SCRATCH_BYTES_KEPT {
+        asker.scratch = Vec::new();
+    }
     if request.acks == 0 {
         // Nobody reads a reply; the only way to tell of a failure is to hang up.
         return Ok(if outcome.failed { Answer::Close("a produce with acks=0 failed") } else { Answer::Silent });
@@ -160,8 +170,8 @@ fn produce_topic<'a>(
     let intake = info.intake;
     let produced = topic.partitions.iter().zip(logs).map(|(partition, log)| {
         let appended = match log {
-            Some(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, intake)),
-            None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into()),
+            Ok(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, intake)),
+            Err(code) => Err(code.into()),
         };
         match appended {
             Ok(appended) => {

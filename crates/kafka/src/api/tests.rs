@@ -3,6 +3,7 @@
 
 mod access;
 mod configs;
+mod cost;
 mod fetch_sessions;
 mod groups;
 mod produce_fetch;

@@ -59,3 +59,13 @@ fn counts_and_lengths_that_lie_are_refused_before_anything_is_reserved() {
         assert!(decode(bytes, 2, true).is_err(), "{bytes:?}");
     }
 }
+
+#[test]
+fn a_text_too_long_for_its_classic_length_is_cut_between_characters() {
+    let text = format!("a{}", "é".repeat(20_000));
+    let message = Sampler { text: Some(Text::Borrowed(&text)), ..Sampler::default() };
+    let bytes = encode(&message, 1, false);
+    assert_eq!(decode(&bytes, 1, false).unwrap().text.unwrap().len(), i16::MAX as usize);
+    let bytes = encode(&message, 2, true);
+    assert_eq!(decode(&bytes, 2, true).unwrap().text.unwrap(), text, "compact lengths have room for it");
+}

@@ -78,7 +78,7 @@ trait Lengthy<'a>: Sized {
     fn read_body(reader: &mut ByteReader<'a>, length: i64, form: Form) -> Result<Self, ReadError>;
 
     /// The length to write.
-    fn length(&self) -> usize;
+    fn length(&self, form: Form) -> usize;
 
     /// Writes the body.
     fn write_body(&self, sink: &mut Sink, form: Form);
@@ -111,7 +111,7 @@ fn read_some<'a, T: Lengthy<'a>>(reader: &mut ByteReader<'a>, form: Form) -> Res
 }
 
 fn write_some<'a, T: Lengthy<'a>>(value: &T, sink: &mut Sink, form: Form) {
-    write_length(sink, Some(value.length()), form, T::SHORT);
+    write_length(sink, Some(value.length(form)), form, T::SHORT);
     value.write_body(sink, form);
 }
 
@@ -155,6 +155,11 @@ macro_rules! lengthy {
 }
 lengthy! { Text<'a>; Blob<'a>; RawRecords<'a>; Pieces; }
 
+/// What of a text can be told: its classic length has no more than two bytes, the compact one of whoever sent it had.
+fn writable<'t>(text: &'t Text<'_>, form: Form) -> &'t str {
+    if form.flexible { text } else { &text[..text.floor_char_boundary(i16::MAX as usize)] }
+}
+
 impl<'a> Lengthy<'a> for Text<'a> {
     const SHORT: bool = true;
 
@@ -163,12 +168,12 @@ impl<'a> Lengthy<'a> for Text<'a> {
         reader.text(count).map(Cow::Borrowed)
     }
 
-    fn length(&self) -> usize {
-        self.len()
+    fn length(&self, form: Form) -> usize {
+        writable(self, form).len()
     }
 
-    fn write_body(&self, sink: &mut Sink, _: Form) {
-        sink.writer().bytes(self.as_bytes());
+    fn write_body(&self, sink: &mut Sink, form: Form) {
+        sink.writer().bytes(writable(self, form).as_bytes());
     }
 }
 
@@ -180,7 +185,7 @@ impl<'a> Lengthy<'a> for Blob<'a> {
         reader.take(count).map(Cow::Borrowed)
     }
 
-    fn length(&self) -> usize {
+    fn length(&self, _: Form) -> usize {
         self.len()
     }
 
@@ -197,7 +202,7 @@ impl<'a> Lengthy<'a> for RawRecords<'a> {
         reader.take(count).map(RawRecords)
     }
 
-    fn length(&self) -> usize {
+    fn length(&self, _: Form) -> usize {
         self.0.len()
     }
 
@@ -227,7 +232,7 @@ impl<'a> Lengthy<'a> for Pieces {
         Ok(Pieces(if bytes.is_empty() { Vec::new() } else { vec![Piece::Bytes(Bytes::copy_from_slice(bytes))] }))
     }
 
-    fn length(&self) -> usize {
+    fn length(&self, _: Form) -> usize {
         self.0.iter().map(Piece::len).sum()
     }
 
@@ -250,7 +255,7 @@ impl<'a, T: Wire<'a>> Lengthy<'a> for Vec<T> {
         Ok(elements)
     }
 
-    fn length(&self) -> usize {
+    fn length(&self, _: Form) -> usize {
         self.len()
     }
 

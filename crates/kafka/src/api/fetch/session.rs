@@ -29,6 +29,8 @@ pub(crate) struct FetchSession {
     /// What the broker tells of movements by.
     call: CallId,
     topics: Vec<TopicKey>,
+    /// Of the topics.
+    name_bytes: usize,
     topic_at: HashMap<TopicKey, u32>,
     entries: Vec<Entry>,
     entry_at: HashMap<(u32, i32), u32>,
@@ -36,7 +38,8 @@ pub(crate) struct FetchSession {
     free: Vec<u32>,
     /// Of permissions, when the entries were allowed.
     access_version: u64,
-    /// Entries to be looked at, those longest without an answer first. All others have nothing new.
+    /// Entries to be looked at, those longest without an answer first, and some that are gone. All others have nothing
+    /// new.
     active: VecDeque<u32>,
 }
 
@@ -46,7 +49,7 @@ struct Entry {
     /// The watermark and the log's start that the client was told last.
     told: (i64, i64),
     is_active: bool,
-    /// The client has forgotten it; its place is free.
+    /// The client has forgotten it; its place is free, or will be when its turn among the active ones comes.
     is_gone: bool,
 }
 
@@ -109,10 +112,10 @@ impl FetchSession {
         if let Ok(log) = entry.partition.log {
             broker.unfollow(asker.peer.session, self.call, Some(log));
         }
-        if std::mem::take(&mut entry.is_active) {
-            self.active.retain(|one| *one != at);
+        // The place of an active one is free when its turn comes: to look for it among all of them now would take long.
+        if !entry.is_active {
+            self.free.push(at);
         }
-        self.free.push(at);
     }
 
     fn topic(&mut self, name: &str, id: Uuid) -> u32 {
@@ -121,13 +124,35 @@ impl FetchSession {
             return *at;
         }
         let at = self.topics.len() as u32;
+        self.name_bytes += name.len();
         self.topics.push(key.clone());
         self.topic_at.insert(key, at);
         at
     }
 
+    /// The next of the active entries.
+    fn next_active(&mut self) -> Option<u32> {
+        while let Some(at) = self.active.pop_front() {
+            match self.entries.get_mut(at as usize) {
+                Some(entry) if entry.is_gone => {
+                    entry.is_active = false;
+                    self.free.push(at);
+                }
+                _ => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// Bytes of memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        let topics = 2 * (self.name_bytes + self.topics.len() * size_of::<TopicKey>());
+        let entry = size_of::<Entry>() + size_of::<((u32, i32), u32)>() + 2 * size_of::<u32>();
+        topics + self.entries.len() * entry
+    }
+
     fn is_full(&self) -> bool {
-        self.entry_at.len() > ENTRIES_MAX || self.topics.len() > ENTRIES_MAX
+        self.entries.len() > 2 * ENTRIES_MAX || self.entry_at.len() > ENTRIES_MAX || self.topics.len() > ENTRIES_MAX
     }
 }
 
@@ -153,6 +178,7 @@ pub(super) fn open(asker: &mut Asker, cx: &mut Cx<'_>, plan: &mut Plan, answers:
         epoch: 1,
         call: asker.calls.next(),
         topics: Vec::new(),
+        name_bytes: 0,
         topic_at: HashMap::new(),
         entries: Vec::with_capacity(count),
         entry_at: HashMap::with_capacity(count),
@@ -282,7 +308,7 @@ fn check_access(asker: &Asker, broker: &mut Broker, session: &mut FetchSession) 
 fn look(asker: &Asker, cx: &mut Cx<'_>, plan: &Plan, session: &mut FetchSession, found: &mut Found) -> Looked {
     let mut looked = Looked::default();
     while found.bytes < plan.max_bytes || found.bytes == 0 {
-        let Some(at) = session.active.pop_front() else { break };
+        let Some(at) = session.next_active() else { break };
         resolve(asker, cx, session, at);
         let entry = &session.entries[at as usize];
         let was_pending = std::mem::take(&mut found.pending);
@@ -320,7 +346,7 @@ fn find(asker: &Asker, broker: &Broker, (name, id): (&str, Uuid), partition: i32
         true => asker.topic_by_id(broker, id, READ),
         false => asker.topic(broker, name, READ),
     };
-    log_of(info?, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    log_of(info?, partition)
 }
 
 /// The answers by topic; what they tell is remembered.

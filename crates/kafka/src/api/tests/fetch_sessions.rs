@@ -173,3 +173,21 @@ fn partitions_of_a_session_take_turns_when_answers_are_small() {
     seen.sort_unstable();
     assert_eq!(seen, [0, 0, 1, 1, 2, 2]);
 }
+
+#[test]
+fn the_place_of_a_forgotten_partition_is_used_again_without_answering_twice() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 3);
+    let (consumer, producer) = (rig.connect(), rig.connect());
+    let id = begin(&mut rig, consumer, 1);
+    let batch = plain_batch(1);
+    rig.produce(producer, "t", &batch, -1);
+    // It is active when it is forgotten, and two others come in the same request.
+    let mut changing = request((id, 1), &[(1, 0), (2, 0)]);
+    changing.forgotten_topics_data =
+        vec![ForgottenTopic { topic: Text::Borrowed("t"), partitions: vec![0], ..Default::default() }];
+    rig.send(consumer, &fetch::ROW, VERSION, &changing);
+    rig.wait(500);
+    assert_eq!(answered(&mut rig, consumer).2, [(1, 0, 0, 0), (2, 0, 0, 0)]);
+    assert_eq!(ask(&mut rig, consumer, &request((id, 2), &[(0, 0)])).2, [(0, 0, 1, batch.len())], "it is back, once");
+}
