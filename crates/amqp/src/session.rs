@@ -138,8 +138,7 @@ impl Session for AmqpSession {
     }
 
     fn memory_bytes(&self) -> usize {
-        let unfinished = usize::try_from(self.conn.unfinished_bytes).unwrap_or(usize::MAX);
-        unfinished.saturating_add(self.channels.memory_bytes())
+        self.channels.memory_bytes()
     }
 }
 

@@ -182,6 +182,12 @@ impl UnitBuilder {
         }
     }
 
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The bytes; a unit after [`UnitBuilder::finish`].
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

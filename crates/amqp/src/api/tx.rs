@@ -45,10 +45,9 @@ pub fn stage(call: &mut Call<'_, '_>, content: Content) -> Done {
     call.cx.broker.can_publish(&tenant, unit.exchange).map_err(|error| Refusal::of(&error, "exchange"))?;
     let Some(tx) = &mut call.ch.tx else { return Err(not_transactional()) };
     let copies = std::mem::take(&mut call.ch.copies);
-    let size = bytes.len() as u64;
-    tx.add(Staged { unit: bytes, copies, content });
+    let taken = tx.add(Staged { unit: bytes, copies, content });
     call.ch.figures.uncommitted.add(1);
-    call.conn.unfinished_bytes += size;
+    call.conn.unfinished_bytes += taken;
     let bytes_max = call.conn.config.message_bytes_max.saturating_mul(UNFINISHED_MESSAGES_MAX);
     if call.conn.unfinished_bytes > bytes_max {
         let text = format!("unfinished messages on this connection hold more than {bytes_max} bytes");

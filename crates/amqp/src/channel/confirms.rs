@@ -47,6 +47,12 @@ impl Confirms {
         true
     }
 
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        (self.for_sync.capacity() + self.for_write.capacity()) * size_of::<(u64, Lsn)>()
+    }
+
     /// How many publishes wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -75,6 +75,8 @@ pub struct Channel {
     pub listed: bool,
     /// What it counts.
     pub figures: Arc<ChannelFigures>,
+    /// What it held when its connection last took it into the account.
+    pub accounted: usize,
     next_tag: u64,
 }
 
@@ -100,6 +102,7 @@ impl Channel {
             held: Held::default(),
             listed: false,
             figures,
+            accounted: 0,
             next_tag: 1,
         }
     }
@@ -115,6 +118,16 @@ impl Channel {
         let tag = self.next_tag;
         self.next_tag += 1;
         tag
+    }
+
+    /// Bytes of memory that it holds for its client, about: a message being put together, what is not acknowledged or
+    /// confirmed yet, what waits for a commit, for the disk, or for the shared prefetch.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let parked = self.parked.capacity() * size_of::<(ConsumerId, Delivery)>();
+        let confirms = self.confirms.as_ref().map_or(0, Confirms::memory_bytes);
+        let staged = self.tx.as_ref().map_or(0, Tx::memory_bytes);
+        self.unit.memory_bytes() + self.unacked.memory_bytes() + confirms + staged + self.held.bytes() + parked
     }
 
     /// Whether one more delivery may be sent under the shared prefetch.

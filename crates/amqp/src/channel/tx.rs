@@ -12,7 +12,7 @@ pub struct Tx {
     pub publishes: Vec<Staged>,
     /// Deliveries settled, in order.
     pub settles: Vec<(Unsettled, Settle)>,
-    /// Bytes of the messages.
+    /// Bytes that the messages take.
     pub bytes: u64,
 }
 
@@ -28,9 +28,19 @@ pub struct Staged {
 }
 
 impl Tx {
-    /// One more message.
-    pub fn add(&mut self, staged: Staged) {
-        self.bytes += staged.unit.len() as u64;
+    /// One more message; answers how many bytes it takes. One without a body takes many times what its client sent.
+    pub fn add(&mut self, staged: Staged) -> u64 {
+        let copies = staged.copies.iter().map(|copy| copy.len() + size_of::<String>()).sum::<usize>();
+        let bytes = (size_of::<Staged>() + staged.unit.len() + copies) as u64;
+        self.bytes += bytes;
         self.publishes.push(staged);
+        bytes
+    }
+
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let settles = self.settles.capacity() * size_of::<(Unsettled, Settle)>();
+        usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(settles)
     }
 }
