@@ -26,6 +26,13 @@ pub struct Request {
     pub keep_alive: bool,
 }
 
+impl Request {
+    /// Bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        HEAD_BYTES_MAX + self.body.capacity()
+    }
+}
+
 /// What bytes turned out to be.
 #[derive(Debug)]
 pub enum Parsed {
@@ -76,10 +83,9 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
     };
     let target = origin_form(head.path.unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let connection = header(head, "connection").unwrap_or_default();
     let keep_alive = match head.version {
-        Some(0) => connection.eq_ignore_ascii_case(b"keep-alive"),
-        _ => !connection.eq_ignore_ascii_case(b"close"),
+        Some(0) => says(head, "keep-alive") && !says(head, "close"),
+        _ => !says(head, "close"),
     };
     let request = Request {
         method: method.to_owned(),
@@ -93,6 +99,13 @@ fn complete(head: &httparse::Request<'_, '_>, bytes: &[u8], head_bytes: usize) -
         keep_alive,
     };
     Ok(Parsed::Request(request, end))
+}
+
+/// Whether a `Connection` header names `option`, among others perhaps (RFC 9110 section 7.6.1).
+fn says(head: &httparse::Request<'_, '_>, option: &str) -> bool {
+    let all = head.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("connection"));
+    let mut options = all.flat_map(|header| header.value.split(|byte| *byte == b','));
+    options.any(|given| given.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
 }
 
 /// A target without scheme and authority, which proxies send (RFC 9112 section 3.2.2).
@@ -293,6 +306,21 @@ mod tests {
     fn read(bytes: &str) -> Request {
         let Parsed::Request(request, _) = parse(bytes.as_bytes()) else { panic!("a request: {bytes}") };
         request
+    }
+
+    #[test]
+    fn a_connection_goes_on_unless_it_is_said_to_end() {
+        for (version, connection, goes_on) in [
+            (1, "x: y", true),
+            (1, "Connection: close", false),
+            (1, "Connection: TE, Close", false),
+            (1, "Connection: keep-alive", true),
+            (0, "x: y", false),
+            (0, "Connection: Keep-Alive, TE", true),
+        ] {
+            let request = read(&format!("GET / HTTP/1.{version}\r\n{connection}\r\n\r\n"));
+            assert_eq!(request.keep_alive, goes_on, "{version} {connection}");
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl HttpSession {
         }
         self.calls += 1;
         let call = CallId(self.calls);
-        let loopback = self.peer.remote.ip().is_loopback();
+        let loopback = self.peer.remote.ip().to_canonical().is_loopback();
         cx.broker.login(self.peer.session, call, &credentials.user, &credentials.password, loopback);
         self.state = State::Login(call, credentials, Box::new(request));
     }
@@ -390,5 +390,15 @@ impl Session for HttpSession {
 
     fn awaits_progress(&self) -> bool {
         matches!(self.state, State::Held(..))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match &self.state {
+            State::Reading => 0,
+            State::Login(_, _, request) => request.memory_bytes(),
+            State::Storing(_, response, _) | State::Held(_, response, _) => response.body.capacity(),
+            State::Listing(listing, _) => listing.memory_bytes(),
+            State::Getting(_, getting, _) => getting.memory_bytes(),
+        }
     }
 }

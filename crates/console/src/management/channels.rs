@@ -3,8 +3,8 @@
 use broker::connection::{ChannelMode, Connection};
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, missing, node, not_authorised};
-use super::connections::{named, sees};
+use super::call::{Call, missing, node};
+use super::connections::{named, of_name, sees};
 use super::consumers;
 use super::listing::{self, Key, Show};
 use super::stats::{self, Scale};
@@ -77,10 +77,7 @@ pub fn describe(call: &mut Call<'_>) -> Handled {
     // The name ends in the number: `127.0.0.1:1 -> 127.0.0.1:2 (3)`.
     let (name, number) = call.parameter(0).rsplit_once(" (").ok_or_else(missing)?;
     let number: u16 = number.strip_suffix(')').and_then(|digits| digits.parse().ok()).ok_or_else(missing)?;
-    let connection = call.broker.connections().find(|one| one.info.name() == name).ok_or_else(missing)?;
-    if !sees(call, &connection.info.user) {
-        return Err(not_authorised("User not authorised to access object"));
-    }
+    let connection = of_name(call, name)?;
     let scale = Scale { sampler: call.sampler, now: call.now.mono };
     let item = json(connection, number, (scale, Show::default()));
     let item = item.map(|mut item| {

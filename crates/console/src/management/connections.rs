@@ -109,7 +109,11 @@ pub fn list_of_user(call: &mut Call<'_>) -> Handled {
 
 /// The connection that the path names.
 pub fn named<'c>(call: &'c Call<'_>) -> Result<&'c Connection, Refusal> {
-    let name = call.parameter(0);
+    of_name(call, call.parameter(0))
+}
+
+/// The connection of that name, if whoever asks sees it.
+pub fn of_name<'c>(call: &'c Call<'_>, name: &str) -> Result<&'c Connection, Refusal> {
     let connection = call.broker.connections().find(|one| one.info.name() == name).ok_or_else(missing)?;
     if !sees(call, &connection.info.user) {
         return Err(not_authorised("User not authorised to access object"));

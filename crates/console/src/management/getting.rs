@@ -21,6 +21,9 @@ const BODIES_BYTES_MAX: usize = 32 << 20;
 /// Messages got in one turn.
 const GETS_A_TURN: u64 = 256;
 
+/// What an item takes beside its body, about.
+const ITEM_BYTES: usize = 1024;
+
 /// How bodies are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
@@ -55,6 +58,11 @@ impl Getting {
     ) -> Getting {
         let (keys, items) = (Vec::new(), Vec::new());
         Getting { tenant, queue, left, how, encoding, truncate, dialect, keys, items, bytes: 0 }
+    }
+
+    /// Bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes + self.items.capacity() * ITEM_BYTES
     }
 
     /// The answer, or what it waits for.

@@ -136,6 +136,12 @@ fn name_of(broker: &Broker, key: &Key) -> Option<String> {
 }
 
 impl Listing {
+    /// Bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        let keys = (self.keys.capacity() + self.taken.capacity()) * size_of::<Key>();
+        self.text.capacity() + keys + self.sorted.capacity() * size_of::<(Value, usize)>()
+    }
+
     /// Makes the next items; the response once all are made.
     ///
     /// # Errors
