@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::delay::Holding;
 use crate::queue::window::{Found, Window};
 use crate::queue::{Body, DeadLetterTo, Queues};
-use crate::routing::PublishRequest;
+use crate::routing::{Ends, PublishRequest};
 use crate::state;
 
 /// Letters of one queue written at once.
@@ -32,6 +32,7 @@ struct Letters {
     /// Each letter's unit, targets and marks.
     list: Vec<(Range<usize>, Range<usize>, Marks)>,
     targets: Vec<Target>,
+    ends: Ends,
     /// Letters that wait in delayed exchanges.
     holding: Holding,
     /// The dead whose end goes with them.
@@ -178,7 +179,7 @@ impl Queues {
             }
             return;
         }
-        stagger(&mut letters.targets, first);
+        letters.ends.place(letters.targets.get_mut(first..).unwrap_or_default());
         letters.list.push((from..letters.bytes.len(), first..letters.targets.len(), marks));
         letters.done.push(dead);
     }
@@ -263,15 +264,6 @@ impl Queues {
         let change = [(state::cursor_of(id), StateChange::Delta(&record))];
         let state = if record.is_empty() { &[] } else { &change[..] };
         core.commit(&Batch { appends: &appends, state, ..Batch::default() }, SyncPolicy::None).map(drop)
-    }
-}
-
-/// Messages of one batch that go to the same log follow each other: those from `from` on are new.
-pub(crate) fn stagger(targets: &mut [Target], from: usize) {
-    let (before, new) = targets.split_at_mut(from);
-    for target in new {
-        let staged = before.iter().filter(|other| other.log == target.log).count();
-        target.first = target.first.plus(staged as u64);
     }
 }
 

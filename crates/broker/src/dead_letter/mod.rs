@@ -6,8 +6,6 @@
 mod bury;
 mod cycle;
 
-pub(crate) use bury::stagger;
-
 use bytes::Bytes;
 use model::{FormatTag, LogId, Reason};
 use storage::ReadId;

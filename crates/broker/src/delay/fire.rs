@@ -10,10 +10,9 @@ use storage::{Append, Batch, Read, ReadRequest, StateChange, StorageError, SyncP
 use super::Place;
 use super::envelope::{Envelope, Envelopes};
 use crate::core::Core;
-use crate::dead_letter::stagger;
 use crate::queue::window::Window;
 use crate::queue::{Queues, ranges::RangeSet};
-use crate::routing::PublishRequest;
+use crate::routing::{Ends, PublishRequest};
 use crate::{BrokerError, state};
 
 /// Messages fired in one step.
@@ -58,6 +57,7 @@ impl Queues {
         let due = self.delays.near.keys().take_while(|place| place.0 <= now).take(FIRE_MAX).copied();
         let due = due.collect::<Vec<_>>();
         let (mut shots, mut targets, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut ends = Ends::default();
         let mut window = (None, Window::default());
         let mut gone = Vec::new();
         for place in due {
@@ -65,7 +65,7 @@ impl Queues {
                 Found::Here(unit) if !shots.is_empty() && bytes + unit.len() > FIRE_BYTES_MAX => break,
                 Found::Here(unit) => {
                     bytes += unit.len();
-                    match self.aim(core, place, unit, &mut targets) {
+                    match self.aim(core, (place, unit), (&mut targets, &mut ends)) {
                         Some(shot) => shots.push(shot),
                         None => gone.push(place),
                     }
@@ -78,7 +78,12 @@ impl Queues {
     }
 
     /// Finds where a message goes.
-    fn aim(&mut self, core: &mut Core, place: Place, bytes: Bytes, targets: &mut Vec<Target>) -> Option<Shot> {
+    fn aim(
+        &mut self,
+        core: &mut Core,
+        (place, bytes): (Place, Bytes),
+        (targets, ends): (&mut Vec<Target>, &mut Ends),
+    ) -> Option<Shot> {
         let formats = std::sync::Arc::clone(&core.formats);
         let envelope = Envelope::read(&bytes).ok()?;
         // It was for an exchange that is gone, whatever has its name now.
@@ -110,7 +115,7 @@ impl Queues {
         if self.route(core, &request, targets).is_err() {
             targets.truncate(from);
         }
-        stagger(targets, from);
+        ends.place(targets.get_mut(from..).unwrap_or_default());
         let to = targets.len();
         self.expect(core, targets.get(from..).unwrap_or_default(), &marks);
         Some(Shot { place, bytes, targets: from..to, marks })

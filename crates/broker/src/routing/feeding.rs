@@ -1,7 +1,6 @@
 //! Feeding: what a topic has for the queues bound to it is read, converted and appended to them; the move of the
 //! feed's position is in the same batch. So a message reaches each queue once, crashes included.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use model::{Header, LogId, Marks, Message, Name, Offset, Stamp, Wall};
@@ -12,6 +11,7 @@ use super::feed::Feed;
 use super::no_headers;
 use super::publish::EPOCH;
 use super::table::{Dest, Opened};
+use super::together::Ends;
 use crate::core::Core;
 use crate::queue::Queues;
 use crate::{BrokerError, state};
@@ -27,8 +27,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 struct Fed {
     units: Vec<u8>,
     items: Vec<Item>,
-    /// Where the next message of the step goes in each log.
-    ends: HashMap<LogId, u64>,
+    ends: Ends,
     /// Everything before is looked at.
     next: u64,
 }
@@ -155,11 +154,7 @@ impl Queues {
                 let from = fed.units.len();
                 format.build(&[(Offset::ZERO, message)], &mut fed.units)?;
                 let mut targets = self.places(core, &found);
-                for target in &mut targets {
-                    let before = fed.ends.entry(target.log).or_default();
-                    target.first = target.first.plus(*before);
-                    *before += 1;
-                }
+                fed.ends.place(&mut targets);
                 fed.items.push(Item { targets, format: chunk.format, unit: from..fed.units.len(), time, marks });
             }
             fed.next = offset.0 + 1;

@@ -21,4 +21,5 @@ pub(crate) use feed::Feeds;
 pub(crate) use mailbox::Mailboxes;
 pub use mailbox::{Mail, MailboxId};
 pub(crate) use partitioner::partition_of;
+pub(crate) use together::Ends;
 pub use types::*;

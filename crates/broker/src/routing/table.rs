@@ -130,7 +130,7 @@ impl Kept {
         self.dests = 0;
     }
 
-    fn find(&mut self, key: &str, trie: &Trie) -> &[Dest] {
+    fn find(&mut self, key: &str, trie: &mut Trie) -> &[Dest] {
         if !self.by_key.contains_key(key) {
             let mut found = std::mem::take(&mut self.none);
             found.clear();

@@ -12,6 +12,21 @@ use crate::delay::Holding;
 use crate::queue::{DeliveryKey, Queues, Settle};
 use crate::{BrokerError, SessionId, state};
 
+/// How many messages of a batch in the making go to each log: where the next of them goes.
+#[derive(Debug, Default)]
+pub(crate) struct Ends(HashMap<LogId, u64>);
+
+impl Ends {
+    /// Places the next message of the batch behind those before it. `targets` have the ends of their logs.
+    pub(crate) fn place(&mut self, targets: &mut [Target]) {
+        for target in targets {
+            let before = self.0.entry(target.log).or_default();
+            target.first = target.first.plus(*before);
+            *before += 1;
+        }
+    }
+}
+
 impl Queues {
     /// Publishes all of `requests` and settles `acks`, which `session` holds, sorted by queue; each answer has the
     /// place of the one batch.
@@ -23,8 +38,7 @@ impl Queues {
         now: Now,
     ) -> Result<Vec<Published>, BrokerError> {
         let mut routed = Vec::with_capacity(requests.len());
-        // Where the next message of this batch goes in each log.
-        let mut ends: HashMap<LogId, u64> = HashMap::new();
+        let mut ends = Ends::default();
         let mut lasts = false;
         let mut holding = Holding::default();
         core.now = now; // a wait begins with this call, however long nothing happened before it
@@ -33,11 +47,7 @@ impl Queues {
             let mailed = self.mailbox_of(request).is_some();
             let mail = Routed { queues: 1, ..Routed::default() };
             let found = if mailed { mail } else { self.route(core, request, &mut targets)? };
-            for target in &mut targets {
-                let before = ends.entry(target.log).or_default();
-                target.first = target.first.plus(*before);
-                *before += 1;
-            }
+            ends.place(&mut targets);
             if found.counted {
                 self.expect(core, &targets, &request.marks);
             }

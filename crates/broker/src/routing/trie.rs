@@ -15,6 +15,29 @@ const ROOT: u32 = 0;
 pub(super) struct Trie {
     nodes: Vec<Node>,
     free: Vec<u32>,
+    reached: Reached,
+}
+
+/// Which places a step of a walk has come to: each is looked at once.
+#[derive(Debug, Default)]
+struct Reached {
+    /// The step that came to each place last.
+    by: Vec<u64>,
+    step: u64,
+}
+
+impl Reached {
+    /// The next step, of a walk through so many places.
+    fn step(&mut self, places: usize) {
+        self.by.resize(places, 0);
+        self.step += 1;
+    }
+
+    /// Whether the step is at that place for the first time.
+    fn is_new(&mut self, at: u32) -> bool {
+        let step = self.step;
+        self.by.get_mut(at as usize).is_some_and(|by| std::mem::replace(by, step) != step)
+    }
 }
 
 /// A place after some words of a pattern.
@@ -51,7 +74,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 impl Default for Trie {
     fn default() -> Trie {
-        Trie { nodes: vec![Node::default()], free: Vec::new() }
+        Trie { nodes: vec![Node::default()], free: Vec::new(), reached: Reached::default() }
     }
 }
 
@@ -95,34 +118,25 @@ impl Trie {
     }
 
     /// Puts the destinations of all patterns that match `key` into `out`; some perhaps more than once.
-    pub(super) fn find(&self, key: &str, out: &mut Vec<Dest>) {
+    pub(super) fn find(&mut self, key: &str, out: &mut Vec<Dest>) {
+        let Trie { nodes, reached, .. } = self;
         let (mut now, mut next) = (Vec::new(), Vec::new());
-        self.reach(ROOT, &mut now);
+        reached.step(nodes.len());
+        reach(nodes, ROOT, reached, &mut now);
         for word in words(key) {
-            for node in now.drain(..).filter_map(|at| Some((at, self.node(at)?))) {
-                let (at, node) = node;
+            reached.step(nodes.len());
+            for (at, node) in now.drain(..).filter_map(|at: u32| Some((at, nodes.get(at as usize)?))) {
                 if node.stays {
-                    self.reach(at, &mut next);
+                    reach(nodes, at, reached, &mut next);
                 }
                 for child in [node.words.get(word).copied(), node.star].into_iter().flatten() {
-                    self.reach(child, &mut next);
+                    reach(nodes, child, reached, &mut next);
                 }
             }
             std::mem::swap(&mut now, &mut next);
         }
         for node in now.iter().filter_map(|at| self.node(*at)) {
             out.extend_from_slice(&node.here);
-        }
-    }
-
-    /// Puts `at` into `places`, with what `#` reaches from there by no word at all.
-    fn reach(&self, at: u32, places: &mut Vec<u32>) {
-        let mut reached = Some(at);
-        while let Some(at) = reached
-            && !places.contains(&at)
-        {
-            places.push(at);
-            reached = self.node(at).and_then(|node| node.hash);
         }
     }
 
@@ -149,6 +163,15 @@ impl Trie {
 
     fn node_mut(&mut self, at: u32) -> Option<&mut Node> {
         self.nodes.get_mut(at as usize)
+    }
+}
+
+/// Puts `at` into `places`, with what `#` reaches from there by no word at all.
+fn reach(nodes: &[Node], at: u32, reached: &mut Reached, places: &mut Vec<u32>) {
+    let mut next = Some(at);
+    while let Some(at) = next.filter(|at| reached.is_new(*at)) {
+        places.push(at);
+        next = nodes.get(at as usize).and_then(|node| node.hash);
     }
 }
 

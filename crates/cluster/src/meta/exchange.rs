@@ -49,7 +49,7 @@ pub struct Exchange {
 }
 
 /// What a binding leads to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Destination {
     /// The queue of that name.
@@ -115,11 +115,8 @@ impl Catalog {
 
     pub(super) fn delete_exchange(&mut self, key: &Key) {
         self.exchanges.remove(key);
-        self.bindings.retain(|binding| {
-            let from = !binding.is_fed() && binding.exchange == key.1;
-            let to = matches!(&binding.destination, Destination::ToExchange(name) if *name == key.1);
-            binding.tenant != key.0 || !(from || to)
-        });
+        self.bindings.remove_from(key, false);
+        self.bindings.remove_to(&key.0, &Destination::ToExchange(key.1.clone()));
     }
 
     /// The exchanges are not looked for: those that always exist are not in the catalog.
@@ -134,12 +131,10 @@ impl Catalog {
     }
 
     pub(super) fn bind(&mut self, binding: &Binding) {
-        if !self.bindings.iter().any(|other| other.is_same(binding)) {
-            self.bindings.push(binding.clone());
-        }
+        self.bindings.insert(binding);
     }
 
     pub(super) fn unbind(&mut self, binding: &Binding) {
-        self.bindings.retain(|other| !other.is_same(binding));
+        self.bindings.remove(binding);
     }
 }

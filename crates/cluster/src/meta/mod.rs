@@ -1,5 +1,6 @@
 //! The catalog's nouns and commands. Stored as JSON (see FORMAT.md): one snapshot and the commands since.
 
+mod bindings;
 mod exchange;
 mod permission;
 mod policy;
@@ -11,6 +12,7 @@ mod tests;
 mod topic;
 mod user;
 
+pub use bindings::Bindings;
 pub use exchange::{Binding, Destination, Exchange, ExchangeKind};
 pub use permission::{Permission, TopicPermission, TopicPermissionKey};
 pub use policy::{AppliesTo, Policy, PolicyKey, PolicyOptions};
@@ -49,7 +51,7 @@ pub struct Catalog {
     #[serde(with = "pairs")]
     pub exchanges: BTreeMap<Key, Exchange>,
     /// Bindings, in the order made.
-    pub bindings: Vec<Binding>,
+    pub bindings: Bindings,
     /// Users by name.
     pub users: BTreeMap<String, User>,
     /// Tenants by name. A catalog older than tenants has none, see [`Catalog::tenant`].

@@ -225,7 +225,6 @@ impl Catalog {
 
     pub(super) fn delete_queue(&mut self, key: &Key) {
         self.queues.remove(key);
-        let to = super::Destination::Queue(key.1.clone());
-        self.bindings.retain(|binding| (&binding.tenant, &binding.destination) != (&key.0, &to));
+        self.bindings.remove_to(&key.0, &super::Destination::Queue(key.1.clone()));
     }
 }

@@ -71,7 +71,7 @@ impl Catalog {
         self.topics.retain(|key, _| key.0 != name);
         self.queues.remove_tenant(name);
         self.exchanges.retain(|key, _| key.0 != name);
-        self.bindings.retain(|binding| binding.tenant != name);
+        self.bindings.remove_tenant(name);
         self.permissions.retain(|key, _| key.1 != name);
         self.topic_permissions.retain(|key, _| key.1 != name);
         self.policies.retain(|key, _| key.0 != name);

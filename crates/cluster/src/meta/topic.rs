@@ -107,6 +107,6 @@ impl Catalog {
 
     pub(super) fn delete_topic(&mut self, key: &Key) {
         self.topics.remove(key);
-        self.bindings.retain(|one| !one.is_fed() || (&one.tenant, &one.exchange) != (&key.0, &key.1));
+        self.bindings.remove_from(key, true);
     }
 }
