@@ -171,7 +171,7 @@ impl Cursor {
             self.delivered = offset + 1;
             self.news.delivered = true;
         }
-        self.held.insert(session, offset, Flight { attempts, since, weight });
+        self.hold(session, offset, Flight { attempts, since, weight });
         Some(Taken { offset, attempts })
     }
 
@@ -182,7 +182,7 @@ impl Cursor {
             None if self.next < self.end => self.take_next(),
             None => return None,
         };
-        self.held.insert(THE_DEAD, offset, Flight { attempts, since: 0, weight });
+        self.hold(THE_DEAD, offset, Flight { attempts, since: 0, weight });
         self.dying += 1;
         Some(offset)
     }
@@ -213,6 +213,23 @@ impl Cursor {
         all
     }
 
+    /// A message is in flight from now on.
+    fn hold(&mut self, session: SessionId, offset: u64, flight: Flight) {
+        if let Some(sums) = &mut self.sums {
+            sums.held += u64::from(flight.weight.bytes);
+        }
+        self.held.insert(session, offset, flight);
+    }
+
+    /// A message that `session` has is in flight no more.
+    fn let_go(&mut self, session: SessionId, offset: u64) -> Option<Flight> {
+        let flight = self.held.remove(session, offset)?;
+        if let Some(sums) = &mut self.sums {
+            sums.held = sums.held.saturating_sub(u64::from(flight.weight.bytes));
+        }
+        Some(flight)
+    }
+
     fn take_next(&mut self) -> (u64, u32) {
         let offset = self.next;
         let usual = u32::from(offset < self.delivered);
@@ -230,7 +247,7 @@ impl Cursor {
 
     /// `session` is done with a message; false when it does not hold it.
     pub(crate) fn settle(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(flight) = self.held.remove(session, offset) else { return false };
+        let Some(flight) = self.let_go(session, offset) else { return false };
         if let Some(sums) = &mut self.sums {
             sums.remove(flight.weight);
             self.news.sums = true;
@@ -241,7 +258,7 @@ impl Cursor {
 
     /// `session` gives a message back: it is ready again at its old place. False when it does not hold it.
     pub(crate) fn requeue(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(Flight { attempts, .. }) = self.held.remove(session, offset) else {
+        let Some(Flight { attempts, .. }) = self.let_go(session, offset) else {
             return false;
         };
         if offset >= self.head {
@@ -252,7 +269,7 @@ impl Cursor {
 
     /// A message given out never reached anybody: as if it had not been.
     pub(crate) fn untake(&mut self, session: SessionId, offset: u64) -> bool {
-        let Some(Flight { attempts, .. }) = self.held.remove(session, offset) else {
+        let Some(Flight { attempts, .. }) = self.let_go(session, offset) else {
             return false;
         };
         if offset >= self.head {
@@ -326,14 +343,14 @@ impl Cursor {
 
     /// Bytes of messages that wait for a consumer, where sums are kept.
     pub(crate) fn ready_bytes(&self) -> u64 {
-        let held = self.held.iter().map(|(_, _, flight)| u64::from(flight.weight.bytes)).sum::<u64>();
-        self.sums.as_ref().map_or(0, |sums| sums.bytes.saturating_sub(held))
+        self.sums.as_ref().map_or(0, |sums| sums.bytes.saturating_sub(sums.held))
     }
 
     /// From `at` on sums are kept.
     pub(crate) fn keep_sums(&mut self, at: u64) {
         if self.sums.is_none() {
-            self.sums = Some(Box::new(Sums::from(at)));
+            let held = self.held.iter().map(|(_, _, flight)| u64::from(flight.weight.bytes)).sum();
+            self.sums = Some(Box::new(Sums { held, ..Sums::from(at) }));
             self.news.sums = true;
         }
     }

@@ -23,6 +23,9 @@ use crate::{CallId, Event, SessionId};
 /// Bytes handed out in one turn before others have theirs.
 const PUMP_BYTES_MAX: usize = 1 << 20;
 
+/// Messages that end at one look: where no letters are written of them nothing else bounds it.
+const ENDED_MAX: usize = 4096;
+
 /// A queue.
 pub(crate) struct Queue {
     pub(crate) id: u64,
@@ -200,7 +203,7 @@ impl Queue {
         core: &mut Core,
     ) -> Result<Option<Delivery>, Wait> {
         let with_marks = self.rules.as_ref().is_some_and(|rules| rules.needs_marks());
-        let (mut pending, mut step) = (false, 0);
+        let (mut pending, mut step, mut ended) = (false, 0, 0);
         while step < self.tracks.len() {
             let at = self.pick(step);
             step += 1;
@@ -218,6 +221,10 @@ impl Queue {
                             if rules.is_busy() {
                                 return Err(Wait::Pending);
                             }
+                            if ended >= ENDED_MAX {
+                                return Err(Wait::Enough);
+                            }
+                            ended += 1;
                             kill(track, rules, looked, Reason::Expired);
                         }
                         _ => break Some(looked),
@@ -296,6 +303,7 @@ impl Queue {
 
     fn end_lives(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
+        let mut ended = 0;
         loop {
             let head = self.head_at();
             let Some(rules) = self.rules.as_deref_mut().filter(|rules| rules.has_lives()) else { return false };
@@ -310,12 +318,13 @@ impl Queue {
             {
                 return false;
             }
-            if rules.is_busy() {
+            if rules.is_busy() || ended >= ENDED_MAX {
                 return true;
             }
             match track.head((wanted, true), (self.id, ahead), core) {
                 // What does not say when it was published lives from when it came to the head.
                 Head::Message(looked) if known.is_some() || rules.is_dead(&looked.marks, core.now.wall) => {
+                    ended += 1;
                     kill(track, rules, looked, Reason::Expired);
                 }
                 Head::Message(looked) => {
@@ -330,6 +339,7 @@ impl Queue {
 
     fn drop_excess(&mut self, ahead: &mut Ahead, core: &mut Core) -> bool {
         let wanted = core.formats.for_dead_letters().map_or(FormatTag(0), |(format, _)| format.tag());
+        let mut ended = 0;
         loop {
             let (ready, bytes, head) = (self.ready(), self.ready_bytes(), self.head_at());
             let Some(rules) = self.rules.as_deref_mut().filter(|rules| !rules.refuses()) else { return false };
@@ -342,15 +352,21 @@ impl Queue {
                 track.cursor.drop_ready(excess);
                 continue;
             }
-            if rules.is_busy() {
+            if rules.is_busy() || ended >= ENDED_MAX {
                 return true;
             }
+            ended += 1;
             match track.head((wanted, true), (self.id, ahead), core) {
                 Head::Message(looked) => kill(track, rules, looked, Reason::MaxLength),
                 Head::Empty => {}
                 Head::Pending | Head::Failed(_) => return false,
             }
         }
+    }
+
+    /// Whether it waits until letters can be written: to look again changes nothing.
+    pub(super) fn is_stuck(&self, now: Mono) -> bool {
+        self.rules.as_deref().is_some_and(|rules| rules.is_busy() && !rules.can_bury(now))
     }
 
     fn ready_bytes(&self) -> u64 {
@@ -380,6 +396,7 @@ impl Queue {
                     self.consumers.served(delivery, &mut core.events);
                 }
                 Ok(None) | Err(Wait::Pending) => break false,
+                Err(Wait::Enough) => break true,
                 Err(Wait::Failed(error)) => {
                     tracing::error!(queue = %self.info.name, %error, "a queue cannot be read");
                     break false;
@@ -519,6 +536,8 @@ pub(super) fn tenths(moment: Mono) -> u32 {
 pub(super) enum Wait {
     /// The disk must be waited for.
     Pending,
+    /// Enough was looked at for one turn.
+    Enough,
     /// The disk has failed.
     Failed(StorageError),
 }

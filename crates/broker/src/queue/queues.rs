@@ -36,6 +36,8 @@ pub(crate) struct Queues {
     pub(super) sessions: HashMap<SessionId, BTreeSet<u64>>,
     /// Queues with something to do at the end of the turn.
     pub(crate) marked: Vec<u64>,
+    /// One of them stopped to let others have their turn: it goes on in the next, which perhaps nobody else asks for.
+    more: bool,
     /// Reading ahead.
     pub(crate) ahead: Ahead,
     /// Dead letters were written, which their queues do not show yet.
@@ -156,7 +158,8 @@ impl Queues {
 
     /// When [`Queues::tick`] must be called at the latest.
     pub(crate) fn deadline(&self, now: Now) -> Option<Mono> {
-        [self.timers.next(), self.delays.deadline(now)].into_iter().flatten().min()
+        let again = self.more.then_some(now.mono);
+        [again, self.timers.next(), self.delays.deadline(now)].into_iter().flatten().min()
     }
 
     /// Time has passed: queues whose time has come are looked at when the turn ends; those that nobody uses go.
@@ -334,7 +337,7 @@ impl Queues {
                 Ok(Got::Message(delivery, left))
             }
             Ok(None) => Ok(Got::Empty),
-            Err(Wait::Pending) => {
+            Err(Wait::Pending | Wait::Enough) => {
                 queue.getters.push((session, call));
                 self.sessions.entry(session).or_default().insert(id);
                 Ok(Got::Pending)
@@ -371,6 +374,7 @@ impl Queues {
         let mut at = 0;
         let marked = std::mem::take(&mut self.marked);
         let mut again = Vec::new();
+        self.more = false;
         while let Some(&id) = marked.get(at) {
             at += 1;
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
@@ -383,6 +387,7 @@ impl Queues {
                 self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
             }
             let has_rules = queue.rules.is_some();
+            self.more |= more && !queue.is_stuck(core.now.mono);
             if more || queue.has_news() {
                 mark(queue, &mut again);
             }

@@ -20,6 +20,8 @@ pub(crate) struct Sums {
     pub(super) lost: u64,
     /// They all lie before this.
     pub(super) lost_end: u64,
+    /// Bytes of messages in flight, also in `bytes`. Not stored: after a restart none are.
+    pub(super) held: u64,
 }
 
 /// What is remembered of a message in flight for the sums.
@@ -68,7 +70,7 @@ impl Sums {
 
     /// Of all that is unsettled only these are left.
     pub(crate) fn only(&mut self, left: impl Iterator<Item = Weight>) {
-        *self = Sums::from(self.counted);
+        *self = Sums { held: self.held, ..Sums::from(self.counted) };
         for weight in left {
             self.bytes += u64::from(weight.bytes);
             self.transient += u64::from(weight.transient);

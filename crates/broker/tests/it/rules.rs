@@ -1,9 +1,12 @@
 //! What queues do besides keeping messages: lives that end, lengths that are limited, priorities, dead letters; on a
 //! disk that dies.
 
+use std::time::Duration;
+
 use crate::rig::*;
 use broker::queue::*;
 use broker::{BrokerError, CallId, Event, SessionId};
+use model::Wall;
 
 const ME: SessionId = SessionId(1);
 
@@ -77,6 +80,23 @@ fn a_message_dies_of_age_only_at_the_head_and_is_never_delivered_dead() {
     rig.settle_down();
     assert_eq!(rig.seen(consumer).len(), 1);
     assert_eq!(texts(&mut rig, "dead"), ["short|q:expired"]);
+}
+
+#[test]
+fn many_lives_that_end_at_once_take_several_turns() {
+    let mut rig = rig(QueueOptions { message_ttl_ms: Some(1000), ..Default::default() });
+    for _ in 0..20_000 {
+        rig.publish("", "q", &format!("a at={}", rig.now.wall.0)).unwrap();
+    }
+    rig.settle_down();
+    (rig.now.mono, rig.now.wall) = (rig.now.mono.plus(Duration::from_millis(1000)), Wall(rig.now.wall.0 + 1000));
+    rig.broker.tick(rig.now);
+    rig.turn();
+    let (left, _) = rig.depth("q");
+    assert!((1..20_000).contains(&left), "{left}");
+    assert_eq!(rig.broker.deadline(), Some(rig.now.mono), "the next turn is asked for");
+    rig.pass(0);
+    assert_eq!(rig.depth("q"), (0, 0));
 }
 
 #[test]

@@ -238,6 +238,19 @@ fn a_filter_lets_marked_messages_through_and_unmarked_ones_if_asked() {
 }
 
 #[test]
+fn a_filter_goes_on_looking_though_nothing_else_happens() {
+    let mut rig = rig();
+    rig.publish_all("st", &vec!["k:1/blue"; 10_000]);
+    rig.publish_all("st", &["k:2/red"]);
+    let filter = Some(ReadFilter { header: "h".into(), values: vec!["red".to_owned()], unmarked: false });
+    let reader = read(&mut rig, 1, 9, ReadSpec { filter, ..from(ReadFrom::First) });
+    assert!(seen(&mut rig, reader).is_empty(), "others have their turn first");
+    assert_eq!(rig.broker.deadline(), Some(rig.now.mono), "the next turn is asked for");
+    rig.pass(0);
+    assert_eq!(seen(&mut rig, reader), [("k:2/red".to_owned(), 10_000)]);
+}
+
+#[test]
 fn a_stream_forgets_what_is_too_much_and_readers_go_on_behind_the_gap() {
     let mut rig = Rig::new();
     let mut limited = stream("st");

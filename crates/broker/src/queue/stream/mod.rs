@@ -285,7 +285,7 @@ impl Queue {
             match serve(reader, consumer, &mut sight, (ahead, core)) {
                 Ok(stopped) => more |= stopped,
                 Err(Wait::Failed(error)) => tracing::error!(queue = %name, %error, "a stream cannot be read"),
-                Err(Wait::Pending) => {}
+                Err(Wait::Pending | Wait::Enough) => {}
             }
             bytes_left = bytes_left.saturating_sub(may - sight.bytes_left);
         }
