@@ -89,5 +89,7 @@ pub const MESSAGE_BYTES_CAP: u64 = 512 << 20;
 /// Scratch memory that a channel keeps between two messages.
 pub const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
+/// The most routes that a message may name in CC and BCC: an exchange is asked once for each.
+pub const ROUTES_MAX: usize = 1000;
 /// How deep tables and arrays may be nested.
 pub const TABLE_DEPTH_MAX: usize = 32;

@@ -3,6 +3,7 @@
 
 use model::{ByteReader, HeaderValue};
 
+use crate::config::ROUTES_MAX;
 use crate::errors::Refusal;
 use crate::wire::props::Props;
 use crate::wire::{WireError, table};
@@ -13,7 +14,7 @@ const NAMES: [&str; 2] = ["CC", "BCC"];
 /// Checks a message's headers and adds the routes they name to `routes`; true when there is a BCC to take out.
 ///
 /// # Errors
-/// 406 when one of them is no array, 502 for a malformed table.
+/// 406 when one of them is no array or names too many routes, 502 for a malformed table.
 pub fn collect(headers: &[u8], routes: &mut Vec<String>) -> Result<bool, Refusal> {
     let mut found = [None; 2];
     table::check(headers, |name, letter| {
@@ -39,6 +40,10 @@ pub fn collect(headers: &[u8], routes: &mut Vec<String>) -> Result<bool, Refusal
                 HeaderValue::Text(text) => Some(text),
                 _ => None,
             }));
+            if routes.len() > ROUTES_MAX {
+                let text = format!("invalid message: CC and BCC name more than {ROUTES_MAX} routes");
+                return Err(Refusal::precondition(text));
+            }
         }
     }
     Ok(found[1].is_some())
@@ -116,6 +121,14 @@ mod tests {
         let refused = collect(&headers(&[("CC", HeaderValue::Text("a".into()))]), &mut routes).unwrap_err();
         assert_eq!(refused.text, "invalid message: {unacceptable_type_in_header,\"CC\",longstr}");
         assert_eq!(collect(&headers(&[("cc", HeaderValue::Int(1))]), &mut routes), Ok(false));
+    }
+
+    #[test]
+    fn a_message_that_names_very_many_routes_is_refused() {
+        let many = vec!["a"; ROUTES_MAX];
+        assert!(collect(&headers(&[("CC", list(&many))]), &mut Vec::new()).is_ok());
+        let refused = collect(&headers(&[("CC", list(&many)), ("BCC", list(&["b"]))]), &mut Vec::new()).unwrap_err();
+        assert_eq!(refused.text, "invalid message: CC and BCC name more than 1000 routes");
     }
 
     #[test]
