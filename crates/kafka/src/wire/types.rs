@@ -28,6 +28,10 @@ pub(crate) struct Pieces(pub Vec<Piece>);
 /// Elements to reserve memory for at once, whatever count was claimed (and checked): a long list grows as it is read.
 const RESERVE_COUNT_MAX: usize = 256;
 
+/// The most elements of one list: far more than any client has partitions, and no longer to go through than a turn may
+/// take.
+const LIST_COUNT_MAX: usize = 1_000_000;
+
 macro_rules! fixed {
     ($($type:ident)*) => {$(
         impl Wire<'_> for $type {
@@ -248,6 +252,9 @@ impl<'a, T: Wire<'a>> Lengthy<'a> for Vec<T> {
 
     fn read_body(reader: &mut ByteReader<'a>, length: i64, form: Form) -> Result<Self, ReadError> {
         let count = reader.count(length, T::BYTES_MIN)?;
+        if count > LIST_COUNT_MAX {
+            return Err(ReadError::Length(length));
+        }
         let mut elements = Vec::with_capacity(count.min(RESERVE_COUNT_MAX));
         for _ in 0..count {
             elements.push(T::read(reader, Form { nullable: false, ..form })?);
