@@ -25,6 +25,8 @@ pub struct Consumer {
     pub window: u32,
     /// The mean size of its latest messages.
     pub mean_bytes: u32,
+    /// Memory that its arguments take.
+    pub argument_bytes: usize,
 }
 
 impl Consumer {
@@ -52,9 +54,20 @@ pub struct Consumers {
     /// Invariant: ids ascend (the core gives them in that order).
     by_id: Vec<(ConsumerId, Consumer)>,
     by_tag: HashMap<Box<str>, ConsumerId>,
+    /// Memory that the arguments of all take.
+    argument_bytes: usize,
 }
 
+/// What one takes beside its arguments, here and in the core, about.
+const CONSUMER_BYTES: usize = 512;
+
 impl Consumers {
+    /// Bytes of memory they take, about.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.argument_bytes + self.by_id.len() * CONSUMER_BYTES
+    }
+
     /// Whether the tag is taken.
     #[must_use]
     pub fn has(&self, tag: &str) -> bool {
@@ -65,6 +78,7 @@ impl Consumers {
     pub fn add(&mut self, id: ConsumerId, consumer: Consumer) {
         if let Err(at) = self.find(id) {
             self.by_tag.insert(consumer.tag.clone(), id);
+            self.argument_bytes += consumer.argument_bytes;
             self.by_id.insert(at, (id, consumer));
         }
     }
@@ -98,12 +112,14 @@ impl Consumers {
         let at = self.find(id).ok()?;
         let (_, consumer) = self.by_id.remove(at);
         self.by_tag.remove(&consumer.tag);
+        self.argument_bytes -= consumer.argument_bytes;
         Some(consumer)
     }
 
     /// Removes all; their ids in the order they were given.
     pub fn take_all(&mut self) -> Vec<ConsumerId> {
         self.by_tag.clear();
+        self.argument_bytes = 0;
         self.by_id.drain(..).map(|(id, _)| id).collect()
     }
 

@@ -120,14 +120,15 @@ impl Channel {
         tag
     }
 
-    /// Bytes of memory that it holds for its client, about: a message being put together, what is not acknowledged or
-    /// confirmed yet, what waits for a commit, for the disk, or for the shared prefetch.
+    /// Bytes of memory that it holds for its client, about: consumers, a message being put together, what is not
+    /// acknowledged or confirmed yet, what waits for a commit, for the disk, or for the shared prefetch.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let parked = self.parked.capacity() * size_of::<(ConsumerId, Delivery)>();
         let confirms = self.confirms.as_ref().map_or(0, Confirms::memory_bytes);
         let staged = self.tx.as_ref().map_or(0, Tx::memory_bytes);
-        self.unit.memory_bytes() + self.unacked.memory_bytes() + confirms + staged + self.held.bytes() + parked
+        let waiting = self.unacked.memory_bytes() + confirms + staged + self.held.bytes() + parked;
+        self.unit.memory_bytes() + self.consumers.memory_bytes() + waiting
     }
 
     /// Whether one more delivery may be sent under the shared prefetch.

@@ -69,12 +69,23 @@ impl Consumers {
 
     /// Removes a consumer; answers whose it was.
     pub(super) fn remove(&mut self, id: ConsumerId) -> Option<SessionId> {
-        self.remove_where(|consumer| consumer.id == id).next().map(|(session, _)| session)
+        let at = self.list.iter().position(|consumer| consumer.id == id)?;
+        self.at -= usize::from(at < self.at); // the next in turn stays the next in turn
+        let gone = self.list.remove(at);
+        self.exclusive &= !self.list.is_empty();
+        self.elect();
+        Some(gone.session)
     }
 
     /// Removes all consumers of a session; answers their names.
     pub(super) fn remove_session(&mut self, session: SessionId) -> Vec<ConsumerId> {
-        self.remove_where(|consumer| consumer.session == session).map(|(_, id)| id).collect()
+        let is_its = |consumer: &Consumer| consumer.session == session;
+        self.at -= self.list.iter().take(self.at).filter(|consumer| is_its(consumer)).count(); // as above
+        let (gone, kept) = std::mem::take(&mut self.list).into_iter().partition::<Vec<_>, _>(is_its);
+        self.list = kept;
+        self.exclusive &= !self.list.is_empty();
+        self.elect();
+        gone.into_iter().map(|consumer| consumer.id).collect()
     }
 
     /// Removes all consumers; answers whose they were.
@@ -83,17 +94,6 @@ impl Consumers {
         self.at = 0;
         self.active = None;
         self.list.drain(..).map(|consumer| (consumer.session, consumer.id)).collect()
-    }
-
-    fn remove_where(&mut self, which: impl Fn(&Consumer) -> bool) -> impl Iterator<Item = (SessionId, ConsumerId)> {
-        // The next in turn stays the next in turn.
-        let before = self.list.iter().take(self.at).filter(|consumer| which(consumer)).count();
-        self.at -= before;
-        let (gone, kept) = std::mem::take(&mut self.list).into_iter().partition::<Vec<_>, _>(which);
-        self.list = kept;
-        self.exclusive &= !self.list.is_empty();
-        self.elect();
-        gone.into_iter().map(|consumer| (consumer.session, consumer.id))
     }
 
     /// Where only one is served: keeps it while it is there, else takes the next.

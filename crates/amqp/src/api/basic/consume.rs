@@ -21,7 +21,10 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let (queue_text, tag) = (short(r)?, short(r)?);
     let bits = r.u8()?;
     let (no_ack, exclusive, nowait) = (bit(bits, 1), bit(bits, 2), bit(bits, 3));
-    let arguments = table::read(table::body(r)?)?;
+    let arguments = table::body(r)?;
+    let argument_bytes = arguments.len();
+    let arguments = table::read(arguments)?;
+    let argument_bytes = argument_bytes + arguments.len() * size_of::<Header>();
     if call.ch.has_tag(tag) {
         return Err(Refusal::new(Code::NotAllowed, format!("attempt to reuse consumer tag '{tag}'")));
     }
@@ -61,8 +64,10 @@ pub fn consume(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     }
     presence::label(call, id, (&tag, prefetch, arguments));
     let stream = (kind == QueueKind::Stream).then_some(queue);
-    let consumer = Consumer { tag: tag.into(), no_ack, stream, prefetch, owed: 0, window: credit, mean_bytes: 0 };
-    call.ch.consumers.add(id, consumer);
+    call.ch.consumers.add(
+        id,
+        Consumer { tag: tag.into(), no_ack, stream, prefetch, owed: 0, window: credit, mean_bytes: 0, argument_bytes },
+    );
     Ok(())
 }
 
