@@ -7,8 +7,8 @@
 //!
 //! `Closing` waits for the client's close-ok; `Discarding` is the same when the stream is out of step and no frame can
 //! be cut any more. This file takes input and cuts frames. What leads to an open connection is in `session/opening.rs`,
-//! what makes a client wait in `back_pressure.rs`, what the core tells in `events.rs`, how it ends in `closing.rs`; what
-//! frames mean on an open connection is in `running.rs`.
+//! what makes a client wait in `back_pressure.rs`, what the core tells in `events.rs`, how it ends in `closing.rs`;
+//! what frames mean on an open connection is in `running.rs`.
 
 mod back_pressure;
 mod closing;

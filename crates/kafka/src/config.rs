@@ -22,8 +22,8 @@ pub struct Settings {
     pub auto_create_topics: bool,
     /// Partitions of topics made without a number (`num.partitions`).
     pub partitions_default: u32,
-    /// Largest request, in bytes; a larger one closes the connection (`socket.request.max.bytes`). Only those that bring
-    /// messages may be so large: see [`Settings::bytes_max_of`].
+    /// Largest request, in bytes; a larger one closes the connection (`socket.request.max.bytes`). Only those that
+    /// bring messages may be so large: see [`Settings::bytes_max_of`].
     pub request_bytes_max: usize,
     /// Most bytes of one fetch answer, whatever the client allows (`fetch.max.bytes`).
     pub fetch_bytes_max: usize,

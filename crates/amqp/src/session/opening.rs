@@ -1,5 +1,5 @@
-//! From the first byte to connection.open-ok: the protocol header, the login, what is agreed, the virtual host. What the
-//! fields of these methods mean is in `handshake.rs`. Called by `session.rs` and, for channel 0, by `running.rs`.
+//! From the first byte to connection.open-ok: the protocol header, the login, what is agreed, the virtual host. What
+//! the fields of these methods mean is in `handshake.rs`. Called by `session.rs` and, for channel 0, by `running.rs`.
 
 use broker::Cx;
 use broker::access::{Pass, Role};

@@ -159,8 +159,8 @@ fn create(
     Ok(created)
 }
 
-/// Existing topics by the names that their metrics have, which hold '_' for '.': two topics that differ only there would
-/// share theirs. Put together once a request, when it names a topic with either.
+/// Existing topics by the names that their metrics have, which hold '_' for '.': two topics that differ only there
+/// would share theirs. Put together once a request, when it names a topic with either.
 #[derive(Default)]
 struct Alike(Option<HashMap<String, String>>);
 
