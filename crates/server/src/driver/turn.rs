@@ -236,11 +236,10 @@ impl Driver {
 
     fn fire_deadlines(&mut self) {
         let mono = self.now.mono;
-        while let Some((at, id)) = self.deadlines.due(mono) {
+        // All of them before any is looked at: one that stays due must not keep the turn from ending.
+        let due: Vec<SessionId> = std::iter::from_fn(|| self.deadlines.due(mono)).collect();
+        for id in due {
             let Some(connection) = self.connections.get(id) else { continue };
-            if connection.scheduled != Some(at) {
-                continue; // replaced by an earlier one that has fired already
-            }
             connection.scheduled = None;
             if connection.linger_until.is_some_and(|until| until <= mono) {
                 self.remove(id);
@@ -387,6 +386,7 @@ impl Driver {
 
     fn remove(&mut self, id: SessionId) {
         let Some(mut connection) = self.connections.remove(id) else { return };
+        self.deadlines.forget(id, connection.scheduled);
         connection.close_session(&mut self.broker, self.now);
         connection.part();
         self.memory.changed(connection.accounted, 0);
