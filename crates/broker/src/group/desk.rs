@@ -77,6 +77,8 @@ pub(crate) struct Desk {
     pub(crate) timers: Timers,
     /// Calls that wait. Invariant: exactly those that some member holds as its `join_call` or `sync_call`.
     pub(crate) waiting: BTreeMap<Call, Parked>,
+    /// What the members of all groups say of themselves, in bytes.
+    pub(crate) members_bytes: usize,
     /// What has come of events since they were taken last.
     pub(crate) effects: Effects,
 }

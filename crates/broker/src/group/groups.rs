@@ -275,6 +275,15 @@ impl Groups {
         }
     }
 
+    /// What all members say of themselves, in bytes.
+    #[cfg(test)]
+    pub(crate) fn members_bytes(&self) -> usize {
+        let all = self.by_name.values().flat_map(|group| group.members.values());
+        let bytes: usize = all.map(super::member::Member::bytes).sum();
+        assert_eq!(bytes, self.desk.members_bytes, "the account is right");
+        bytes
+    }
+
     /// Calls that wait and deadlines that are armed.
     #[cfg(test)]
     pub(crate) fn loads(&self) -> (usize, usize) {

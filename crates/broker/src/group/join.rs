@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::desk::{Answer, Call, Desk};
-use super::member::{Member, each_once};
+use super::member::{Member, each_once, said_bytes};
 use super::state::Group;
 use super::timers::What;
 use super::{GroupError, GroupState, JoinRequest, Joined};
@@ -26,9 +26,7 @@ impl Group {
         if replaced.is_none() && self.members.len() + self.pending.len() >= desk.options.members_max {
             return Err(GroupError::Full);
         }
-        if !self.fits(&request.protocol_type, &request.protocols) {
-            return Err(GroupError::InconsistentProtocol);
-        }
+        self.check_fits(&request, replaced, desk)?;
         let id = format!("{}-{uuid}", request.instance.as_ref().unwrap_or(&request.client_id));
         if let Some(number) = replaced {
             self.replace(number, id, call, request, desk);
@@ -46,9 +44,7 @@ impl Group {
 
     fn join_known(&mut self, call: Call, mut request: JoinRequest, desk: &mut Desk) -> Result<(), GroupError> {
         if let Some(until) = self.pending.get(&request.member).copied() {
-            if !self.fits(&request.protocol_type, &request.protocols) {
-                return Err(GroupError::InconsistentProtocol);
-            }
+            self.check_fits(&request, None, desk)?;
             let id = mem::take(&mut request.member);
             self.pending.remove(&id);
             desk.timers.disarm(until, &self.name, What::Pending(id.clone()));
@@ -56,9 +52,7 @@ impl Group {
             return Ok(());
         }
         let number = self.check_member(&request.member, request.instance.as_deref())?;
-        if !self.fits(&request.protocol_type, &request.protocols) {
-            return Err(GroupError::InconsistentProtocol);
-        }
+        self.check_fits(&request, Some(number), desk)?;
         let member = self.members.get_mut(&number).ok_or(GroupError::UnknownMember)?;
         member.knows_id = true;
         let unchanged = member.protocols == request.protocols;
@@ -76,6 +70,20 @@ impl Group {
         Ok(())
     }
 
+    /// Whether a member like this fits in, in place of an older self if it has one here.
+    fn check_fits(&self, request: &JoinRequest, older: Option<u64>, desk: &Desk) -> Result<(), GroupError> {
+        if !self.fits(&request.protocol_type, &request.protocols) {
+            return Err(GroupError::InconsistentProtocol);
+        }
+        let before = older.and_then(|number| self.members.get(&number)).map_or(0, Member::bytes);
+        let after = said_bytes(&request.client_id, &request.protocols);
+        let options = &desk.options;
+        let is_room = after <= before
+            || (self.members_bytes - before + after <= options.group_bytes_max
+                && desk.members_bytes - before + after <= options.groups_bytes_max);
+        if is_room { Ok(()) } else { Err(GroupError::Full) }
+    }
+
     /// The current generation once more, for a member that has nothing new to say.
     fn answer_again(&mut self, number: u64, call: Call, desk: &mut Desk) {
         let joined = self.joined(number);
@@ -88,7 +96,7 @@ impl Group {
         if self.members.is_empty() || self.protocol_type.is_none() {
             self.protocol_type = Some(mem::take(&mut request.protocol_type));
         }
-        let number = self.insert(Member::new(id, request, knows_id));
+        let number = self.insert(Member::new(id, request, knows_id), desk);
         self.hold_join(number, call, desk);
         if let Some(gathering) = &mut self.gathering {
             gathering.grown = true;
@@ -105,11 +113,14 @@ impl Group {
         let Some(member) = self.members.get_mut(&number) else {
             return;
         };
+        let bytes_before = member.bytes();
         member.session_timeout = request.session_timeout;
         member.rebalance_timeout = request.rebalance_timeout;
         member.client_id = request.client_id;
         member.client_host = request.client_host;
         let before = mem::replace(&mut member.protocols, protocols);
+        let bytes_after = member.bytes();
+        self.count_bytes(bytes_before, bytes_after, desk);
         self.forget_protocols(&before);
         self.hold_join(number, call, desk);
     }

@@ -25,7 +25,7 @@ impl Group {
             }
             let mut member = Member::recovered(stored, protocol);
             member.session_timeout = member.session_timeout.max(least).min(most);
-            let number = self.insert(member);
+            let number = self.insert(member, desk);
             self.touch(number, desk);
         }
         if !self.members.is_empty() {

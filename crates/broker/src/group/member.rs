@@ -80,6 +80,11 @@ impl Member {
         }
     }
 
+    /// What it says of itself takes about so much.
+    pub(crate) fn bytes(&self) -> usize {
+        said_bytes(&self.client_id, &self.protocols)
+    }
+
     /// Whether it waits for an answer: such a member is alive.
     pub(crate) fn waits(&self) -> bool {
         self.join_call.is_some() || self.sync_call.is_some()
@@ -120,6 +125,12 @@ impl Member {
             session_timeout: self.session_timeout,
         }
     }
+}
+
+/// What a member says of itself takes about so much.
+pub(crate) fn said_bytes(client_id: &str, protocols: &[(String, Bytes)]) -> usize {
+    let protocols = protocols.iter().map(|(name, metadata)| size_of::<(String, Bytes)>() + name.len() + metadata.len());
+    size_of::<Member>() + client_id.len() + protocols.sum::<usize>()
 }
 
 /// A list in which no name occurs twice: the first place counts.

@@ -15,6 +15,11 @@ pub struct GroupOptions {
     pub initial_rebalance_delay: Duration,
     /// The most members a group may have, those that were only given an id included (`group.max.size`).
     pub members_max: usize,
+    /// The most that the members of one group may say of themselves, in bytes, all together: the leader is told all of
+    /// it in one answer.
+    pub group_bytes_max: usize,
+    /// The same of all groups: members stay until their session time-out ends, whether they are connected or not.
+    pub groups_bytes_max: usize,
     /// How long offsets are kept in a group without members (`offsets.retention.minutes`).
     pub offsets_retention: Duration,
 }
@@ -28,6 +33,8 @@ impl Default for GroupOptions {
             // every consumer of a service that starts. Half a second is enough for processes started together.
             initial_rebalance_delay: Duration::from_millis(500),
             members_max: 10_000,
+            group_bytes_max: 64 << 20,
+            groups_bytes_max: 256 << 20,
             offsets_retention: Duration::from_secs(7 * 24 * 3600),
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct Group {
     pub(crate) instances: HashMap<String, u64>,
     /// Ids given out to members that must join again with them, and until when.
     pub(crate) pending: HashMap<String, Mono>,
+    /// What members say of themselves, in bytes.
+    pub(crate) members_bytes: usize,
     /// Members with a `join_call`.
     pub(crate) joined_count: usize,
     /// Members that joined this generation and have not synced yet.
@@ -91,6 +93,7 @@ impl Group {
             ids: HashMap::new(),
             instances: HashMap::new(),
             pending: HashMap::new(),
+            members_bytes: 0,
             joined_count: 0,
             unsynced: BTreeSet::new(),
             known_by: HashMap::new(),
@@ -115,7 +118,8 @@ impl Group {
     }
 
     /// Lets a member in, last in order. Its timer is armed by the caller's `touch`.
-    pub(crate) fn insert(&mut self, member: Member) -> u64 {
+    pub(crate) fn insert(&mut self, member: Member, desk: &mut Desk) -> u64 {
+        self.count_bytes(0, member.bytes(), desk);
         self.last_number += 1;
         let number = self.last_number;
         self.ids.insert(member.id.clone(), number);
@@ -145,6 +149,7 @@ impl Group {
             desk.refuse_sync(call, GroupError::UnknownMember);
         }
         desk.timers.disarm(member.armed, &self.name, What::Member(number));
+        self.count_bytes(member.bytes(), 0, desk);
         self.ids.remove(&member.id);
         if let Some(instance) = &member.instance {
             self.instances.remove(instance);
@@ -154,6 +159,12 @@ impl Group {
         if self.leader == Some(number) {
             self.leader = self.members.keys().next().copied();
         }
+    }
+
+    /// What a member says of itself took `before` bytes and takes `after` now.
+    pub(crate) fn count_bytes(&mut self, before: usize, after: usize, desk: &mut Desk) {
+        self.members_bytes = self.members_bytes + after - before;
+        desk.members_bytes = desk.members_bytes + after - before;
     }
 
     /// The member knows these protocols no longer.

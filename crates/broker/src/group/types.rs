@@ -47,7 +47,7 @@ pub enum GroupError {
     /// There is no such group.
     #[error("there is no such group")]
     NotFound,
-    /// The group holds as many members as allowed.
+    /// The group holds as many members as allowed, or they as many bytes.
     #[error("the group is full")]
     Full,
     /// Storing the outcome failed; try again.

@@ -172,6 +172,7 @@ impl World {
     fn look(&mut self) {
         let (waiting, _) = self.groups.loads();
         assert_eq!(waiting, self.open.len(), "exactly the open calls wait");
+        self.groups.members_bytes(); // looks whether its account is right
         let info = self.groups.describe(G);
         if info.state == GroupState::Dead {
             self.generation = 0; // without members and offsets it was forgotten

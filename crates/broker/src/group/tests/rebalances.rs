@@ -218,6 +218,28 @@ fn the_bounds_are_kept() {
 }
 
 #[test]
+fn what_members_say_of_themselves_is_bounded_in_a_group_and_in_all() {
+    let long = "x".repeat(6000);
+    let mut bench = Bench::new(GroupOptions { group_bytes_max: 10_000, groups_bytes_max: 15_000, ..options() });
+    check(
+        &mut bench,
+        &[
+            (&format!("join a m={long}"), "a joined 1 as a-1 range leads a-1"),
+            (&format!("join b m={long}"), "b Full"),
+            (&format!("join c m={long} g=h"), "c joined 1 as c-3 range leads c-3"),
+            (&format!("join d m={long} g=i"), "d Full"),
+            // One that is there may say the same once more, or less, but not more.
+            (&format!("again a m={long}"), "a joined 1 as a-1 range leads a-1"),
+            (&format!("again a m={long}{long}"), "a Full"),
+            ("again a m=y", "a joined 2 as a-1 range leads a-1"),
+            (&format!("join d m={long} g=i"), "d joined 1 as d-8 range leads d-8"),
+        ],
+    );
+    bench.run("wait 200"); // all are out
+    assert_eq!(bench.groups.members_bytes(), 0);
+}
+
+#[test]
 fn an_empty_group_waits_for_more_members_and_a_little_longer_for_each() {
     let mut bench =
         Bench::new(GroupOptions { initial_rebalance_delay: Duration::from_secs(3), ..GroupOptions::default() });
