@@ -176,7 +176,7 @@ enum Command {
         #[command(subcommand)]
         verb: UserVerb,
     },
-    /// Look at the data folder of a stopped server: list, dump, verify
+    /// Look at the data folder of a stopped server: list, dump, verify, repair
     Debug {
         #[command(subcommand)]
         verb: DebugVerb,
