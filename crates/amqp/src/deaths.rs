@@ -4,7 +4,7 @@
 //! The broker counts on what a client sends along in `x-death`, as RabbitMQ 3 did, but decides on cycles only by deaths
 //! since the message was published: the unit says how many entries, from the front, those are.
 
-use model::{Address, ByteReader, DeadLetters, Death, FormatError, Header, HeaderValue, Reason};
+use model::{Address, ByteReader, DeadLetters, Death, FormatError, Header, HeaderValue, Reason, Wall};
 
 use crate::api::basic::publish::headers_of;
 use crate::format::AmqpFormat;
@@ -57,6 +57,41 @@ impl DeadLetters for AmqpFormat {
         builder.finish(unit.persistent, death.at);
         out.extend_from_slice(builder.bytes());
         Ok(())
+    }
+
+    fn origin(&self, unit: &[u8]) -> Result<Option<String>, FormatError> {
+        let (unit, _) = Unit::first(unit)?;
+        Ok(Headers::of(&unit)?.deaths.first().and_then(|death| death.text("queue")).map(str::to_owned))
+    }
+
+    fn revive(&self, unit: &[u8], at: Wall, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        let (unit, _) = Unit::first(unit)?;
+        let headers = Headers::of(&unit)?;
+        // A client may have written anything there: what is no short string is no name.
+        let is_name = |(exchange, key): &(&str, &str)| exchange.len() <= 255 && key.len() <= 255;
+        let (exchange, key) = headers.before().filter(is_name).unwrap_or((unit.exchange, unit.key));
+        let mut builder = UnitBuilder::default();
+        builder.begin(exchange, key);
+        builder.props(unit.props);
+        builder.body(unit.body);
+        builder.finish(unit.persistent, at);
+        out.extend_from_slice(builder.bytes());
+        Ok(())
+    }
+}
+
+/// Where the latest death says that the message was, before it died.
+impl Headers<'_> {
+    fn before(&self) -> Option<(&str, &str)> {
+        let latest = self.deaths.first()?;
+        let key = match latest.get("routing-keys") {
+            Some(HeaderValue::List(keys)) => keys.first(),
+            _ => None,
+        };
+        match key {
+            Some(HeaderValue::Text(key)) => Some((latest.text("exchange")?, key)),
+            _ => None,
+        }
     }
 }
 
@@ -209,7 +244,7 @@ fn replaced(unit: &Unit<'_>, headers: &[u8]) -> Result<Vec<u8>, FormatError> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use model::{Format, Wall};
+    use model::Format;
 
     use super::*;
     use crate::format::FORMAT;
@@ -331,5 +366,22 @@ mod tests {
         assert_eq!(FORMAT.address(&kept).unwrap().more_keys, ["also"]);
         let address = FORMAT.address(&moved).unwrap();
         assert_eq!((address.key, address.more_keys.len()), ("dead", 0));
+    }
+
+    #[test]
+    fn what_is_revived_is_as_it_was_before_its_last_death_and_keeps_its_history() {
+        let unit = published(&[header("n", HeaderValue::Int(1))], Some("60"));
+        assert_eq!(FORMAT.origin(&unit).unwrap(), None);
+        let once = bury(&unit, &death("q", Reason::Expired, 9_000));
+        let twice = bury(&once, &Death { key: Some("dead"), ..death("retry", Reason::Rejected, 9_500) });
+        assert_eq!(FORMAT.origin(&twice).unwrap().as_deref(), Some("retry"));
+        for (letter, before) in [(&once, ("orders", "new")), (&twice, ("dlx", "new"))] {
+            let mut out = Vec::new();
+            FORMAT.revive(letter, Wall(10_000), &mut out).unwrap();
+            let (read, _) = Unit::first(&out).unwrap();
+            assert_eq!(((read.exchange, read.key), read.published, read.deaths), (before, Wall(10_000), 0));
+            assert_eq!((headers(&out), read.body, read.persistent), (headers(letter), &b"body"[..], true));
+            assert!(own(&out).is_empty(), "somebody has looked at it: no death of before makes a cycle");
+        }
     }
 }

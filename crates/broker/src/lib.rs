@@ -45,6 +45,7 @@ pub mod topic;
 pub mod user;
 
 pub use broker::{Broker, Options};
+pub use dead_letter::redrive;
 pub use error::BrokerError;
 pub use event::{CallId, Event, Evicted, SessionId};
 pub use job::{Job, JobDone};

@@ -15,6 +15,7 @@ mod management;
 mod metrics;
 mod refusal;
 mod session;
+mod work;
 
 use std::sync::{Arc, Mutex};
 

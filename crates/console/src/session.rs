@@ -12,8 +12,9 @@ use crate::auth::{self, Credentials};
 use crate::counters::Counters;
 use crate::http::{Parsed, Request, Response, parse};
 use crate::limits::{IDLE_TIME_MAX, LOGIN_KEPT, REQUEST_TIME_MAX};
-use crate::management::{self, Asker, Getting, Listing, Sampler};
+use crate::management::{self, Asker, Sampler};
 use crate::refusal::Refusal;
+use crate::work::{Step, Work};
 
 /// An HTTP session.
 pub struct HttpSession {
@@ -28,8 +29,8 @@ pub struct HttpSession {
     /// permissions it was found.
     login: Option<(Credentials, Principal, Mono, u64)>,
     deadline: Option<Mono>,
-    /// When a long list goes on: after the running turn, or the driver would not end it.
-    list_at: Option<Mono>,
+    /// When long work goes on, if it waits for nothing: after the running turn, or the driver would not end it.
+    work_at: Option<Mono>,
     /// The first bytes of a request are there; the rest is not.
     partial: bool,
     /// The client was told to go on with its body.
@@ -48,10 +49,8 @@ enum State {
     Storing(CallId, Response, Ending),
     /// Waits until what was changed is on disk.
     Held(Lsn, Response, Ending),
-    /// Makes a long list, a part each turn.
-    Listing(Box<Listing>, Ending),
-    /// Waits for messages that lie on disk.
-    Getting(CallId, Box<Getting>, Ending),
+    /// Does what takes more than one turn.
+    Working(CallId, Box<dyn Work>, Ending),
 }
 
 /// How a response ends.
@@ -74,7 +73,7 @@ impl HttpSession {
             login: None,
             // Due at once: the first tick says what time it is, which nobody knows here yet.
             deadline: Some(Mono::default()),
-            list_at: None,
+            work_at: None,
             partial: false,
             told_continue: false,
             closing: false,
@@ -174,6 +173,7 @@ impl HttpSession {
                     return self.refuse(&Refusal::new(415, "unsupported_media_type", reason), request, cx);
                 }
                 self.calls += 1;
+                self.has_used |= !matches!(request.method.as_str(), "GET" | "HEAD");
                 let mut call = Call {
                     broker: cx.broker,
                     now: cx.now,
@@ -245,46 +245,36 @@ impl HttpSession {
         match until {
             Until::Synced(lsn) => self.hold(lsn, response, ending, cx),
             Until::Stored(call) => self.state = State::Storing(call, response, ending),
-            Until::Listed(listing) => {
-                self.list_at = Some(Mono(cx.now.mono.0 + 1));
-                self.state = State::Listing(listing, ending);
+            Until::Worked(call, work) => {
+                self.state = State::Working(call, work, ending);
+                self.work_on(cx);
             }
-            Until::Got(call, getting) => self.state = State::Getting(call, getting, ending),
         }
     }
 
-    /// The next part of a long list.
-    fn list_on(&mut self, cx: &mut Cx<'_>) {
-        let (mut listing, ending) = match std::mem::replace(&mut self.state, State::Reading) {
-            State::Listing(listing, ending) => (listing, ending),
+    /// The next part of long work.
+    fn work_on(&mut self, cx: &mut Cx<'_>) {
+        let (call, mut work, ending) = match std::mem::replace(&mut self.state, State::Reading) {
+            State::Working(call, work, ending) => (call, work, ending),
             other => {
                 self.state = other;
                 return;
             }
         };
-        match listing.step(cx.broker, cx.now) {
-            Ok(None) => {
-                self.list_at = Some(Mono(cx.now.mono.0 + 1));
-                self.state = State::Listing(listing, ending);
+        match work.step(cx.broker, (self.peer.session, call), cx.now) {
+            Ok(Step::Done(response, lsn)) => self.hold(lsn, response, ending, cx),
+            Ok(step) => {
+                self.work_at = matches!(step, Step::NextTurn).then_some(Mono(cx.now.mono.0 + 1));
+                self.state = State::Working(call, work, ending);
             }
-            Ok(Some(response)) => self.send(&response, ending, cx),
             Err(refusal) => self.send(&Response::from(&refusal), ending, cx),
         }
     }
 
-    /// Messages that had to be waited for can be got.
+    /// What long work has asked for is there.
     fn get_on(&mut self, ready: CallId, cx: &mut Cx<'_>) {
-        let (call, mut getting, ending) = match std::mem::replace(&mut self.state, State::Reading) {
-            State::Getting(call, getting, ending) if call == ready => (call, getting, ending),
-            other => {
-                self.state = other;
-                return;
-            }
-        };
-        match getting.step(cx.broker, (self.peer.session, call)) {
-            Ok(None) => self.state = State::Getting(call, getting, ending),
-            Ok(Some(response)) => self.send(&response, ending, cx),
-            Err(refusal) => self.send(&Response::from(&refusal), ending, cx),
+        if matches!(self.state, State::Working(call, ..) if call == ready) {
+            self.work_on(cx);
         }
     }
 
@@ -368,7 +358,11 @@ impl Session for HttpSession {
             Input::Event(Event::UserStored(call, outcome)) => self.stored(call, outcome, cx),
             Input::Progress => self.progress(cx),
             Input::Event(Event::GetReady(call)) => self.get_on(call, cx),
-            Input::Tick if matches!(self.state, State::Listing(..)) => self.list_on(cx),
+            Input::Tick if matches!(self.state, State::Working(..)) => {
+                if self.work_at.is_some_and(|at| at <= cx.now.mono) {
+                    self.work_on(cx);
+                }
+            }
             Input::Tick => self.tick(cx),
             // What was got and not settled goes back.
             Input::Closed if self.has_used => cx.broker.session_closed(self.peer.session, cx.now),
@@ -380,8 +374,8 @@ impl Session for HttpSession {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        // A list goes on in the next turn, whatever else happens.
-        if matches!(self.state, State::Listing(..)) { self.list_at } else { self.deadline }
+        // Work goes on in the next turn, whatever else happens.
+        if matches!(self.state, State::Working(..)) { self.work_at } else { self.deadline }
     }
 
     fn wants_input(&self) -> bool {
@@ -397,8 +391,7 @@ impl Session for HttpSession {
             State::Reading => 0,
             State::Login(_, _, request) => request.memory_bytes(),
             State::Storing(_, response, _) | State::Held(_, response, _) => response.body.capacity(),
-            State::Listing(listing, _) => listing.memory_bytes(),
-            State::Getting(_, getting, _) => getting.memory_bytes(),
+            State::Working(_, work, _) => work.memory_bytes(),
         }
     }
 }

@@ -118,4 +118,17 @@ pub trait DeadLetters {
     /// # Errors
     /// [`FormatError::Malformed`].
     fn bury(&self, unit: &[u8], death: &Death<'_>, out: &mut Vec<u8>) -> Result<(), FormatError>;
+
+    /// The queue in which the message in `unit` died last, if it ever did.
+    ///
+    /// # Errors
+    /// [`FormatError::Malformed`].
+    fn origin(&self, unit: &[u8]) -> Result<Option<String>, FormatError>;
+
+    /// Appends to `out` the message in `unit` as it was before it died last, its history still written on it. It is
+    /// published anew, at `at`.
+    ///
+    /// # Errors
+    /// [`FormatError::Malformed`].
+    fn revive(&self, unit: &[u8], at: Wall, out: &mut Vec<u8>) -> Result<(), FormatError>;
 }

@@ -215,6 +215,7 @@ impl Storage {
         }
         self.settler.settling = None;
         self.settler.settles += 1;
+        self.settler.starves = false;
         self.index.forget_files(file);
         self.note_doomed();
         let freed = &mut self.settler.checkpointing.freed;

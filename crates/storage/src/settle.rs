@@ -50,6 +50,8 @@ pub(crate) struct Settler {
     pub(crate) wake: bool,
     /// After the disk was full: not before this entry.
     pub(crate) again_seq: u64,
+    /// The disk was full for it, and nothing has been settled since.
+    pub(crate) starves: bool,
     /// Bytes written to the journal when copying was last put off.
     pub(crate) put_off_bytes: Option<u64>,
     /// Bytes written to the journal when its last entry was last seen to be durable and the last.
@@ -154,6 +156,7 @@ impl Storage {
     /// Waits with settling and merging: the disk is full.
     pub(crate) fn put_off_settling(&mut self) {
         self.settler.again_seq = self.writer.seq_next() + AGAIN_AFTER;
+        self.settler.starves = true;
     }
 
     /// Whether settling and merging wait for space.

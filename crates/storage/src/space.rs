@@ -15,13 +15,15 @@ pub(crate) struct Space {
     needed: u64,
     /// What was free when it was found to be less than the reserve.
     full: Option<u64>,
+    /// What was free when the volume was last looked at.
+    seen: u64,
     /// Not looked at again before so many bytes are written.
     look_at_bytes: u64,
 }
 
 impl Space {
     pub(crate) fn new(reserve: u64) -> Space {
-        Space { reserve, needed: 0, full: None, look_at_bytes: 0 }
+        Space { reserve, needed: 0, full: None, seen: 0, look_at_bytes: 0 }
     }
 
     /// Whether an append may be taken, `written_bytes` being what was written so far.
@@ -45,7 +47,7 @@ impl Space {
             (Some(_), false) => tracing::info!(free, "there is space again: messages are taken"),
             (None, false) | (Some(_), true) => {}
         }
-        self.full = is_full.then_some(free);
+        (self.full, self.seen) = (is_full.then_some(free), free);
         self.needed = if is_full { self.needed } else { 0 };
         // Others write to the volume too, and files are reserved whole: so a part of what is left only.
         let room = free.saturating_sub(self.reserve) / 4;
@@ -63,7 +65,7 @@ impl Space {
         if self.full.is_none() {
             tracing::warn!(%why, free, "no journal file can be made ready: messages are refused");
         }
-        self.full = Some(free);
+        (self.full, self.seen) = (Some(free), free);
         self.needed = bytes;
         StorageError::Full { free, reserve: self.reserve }
     }
@@ -78,7 +80,10 @@ impl Storage {
     /// Why messages are refused for lack of space, if they are.
     #[must_use]
     pub fn full(&self) -> Option<StorageError> {
-        self.space.refusal()
+        // There may be some, and too little of it to settle: then the journal may not grow either.
+        let is_stuck = self.settler.starves && self.lag_permille() >= 1000;
+        let stuck = StorageError::Full { free: self.space.seen, reserve: self.space.reserve };
+        self.space.refusal().or(is_stuck.then_some(stuck))
     }
 
     /// Whether something waits for space: then [`Storage::look_for_space`] is to be called about every second.

@@ -5,6 +5,7 @@
 
 mod bury;
 mod cycle;
+pub mod redrive;
 
 use bytes::Bytes;
 use model::{FormatTag, LogId, Reason};

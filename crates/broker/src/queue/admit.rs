@@ -80,6 +80,14 @@ impl Queue {
 }
 
 impl Queues {
+    /// Whether a queue takes one more message with these marks, and whether that depends on how many are in it; `None`
+    /// when there is none.
+    pub(crate) fn takes(&self, core: &Core, (tenant, name): (&str, &str), marks: &Marks) -> Option<(bool, bool)> {
+        let queue = self.by_id.get(&self.id_of(tenant, name)?)?;
+        let is_limited = queue.rules.as_deref().is_some_and(super::rules::Rules::refuses);
+        Some((!queue.refuses(marks, core), is_limited))
+    }
+
     /// Before messages with these marks are stored in `targets`: a queue that must count them from now on says so on
     /// disk first.
     pub(crate) fn expect(&mut self, core: &mut Core, targets: &[Target], marks: &Marks) {

@@ -9,7 +9,7 @@ use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Targe
 
 use super::queue::{Queue, Wait};
 use super::window::Ahead;
-use super::{ConsumeSpec, ConsumerId, Delivery, DeliveryKey, Got, ReadSpec, Settle};
+use super::{ConsumeSpec, ConsumerId, DeliveryKey, Got, ReadSpec, Settle};
 use crate::core::Core;
 use crate::delay::Delays;
 use crate::id_map::IdMap;
@@ -357,16 +357,22 @@ impl Queues {
         }
     }
 
+    /// Puts messages that a session has got, and nobody has seen, back to their places.
+    pub(crate) fn put_back(&mut self, session: SessionId, keys: &[DeliveryKey]) {
+        for key in keys {
+            if let Some(queue) = self.by_id.get_mut(&key.queue) {
+                queue.untake(session, *key);
+                mark(queue, &mut self.marked);
+            }
+        }
+    }
+
     /// Puts deliveries that never left back to their places.
     pub(super) fn give_back(&mut self, session: SessionId, events: Vec<Event>) {
         for event in events {
             let Event::Deliver(_, deliveries) = event else { continue };
-            for Delivery { key, .. } in deliveries {
-                if let Some(queue) = self.by_id.get_mut(&key.queue) {
-                    queue.untake(session, key);
-                    mark(queue, &mut self.marked);
-                }
-            }
+            let keys = deliveries.iter().map(|delivery| delivery.key).collect::<Vec<_>>();
+            self.put_back(session, &keys);
         }
     }
 

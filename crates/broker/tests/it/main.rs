@@ -11,6 +11,7 @@ mod model;
 mod partitions;
 mod policies;
 mod queues;
+mod redrive;
 mod retention;
 mod rig;
 mod routing;

@@ -5,6 +5,7 @@ mod definitions;
 mod groups;
 mod overview;
 mod queues;
+mod redrive;
 mod topics;
 mod users;
 
@@ -17,8 +18,8 @@ use serde_json::Value;
 
 use crate::counters::Counters;
 use crate::http::{Request, Response, decode};
-use crate::management::{Getting, Listing};
 use crate::refusal::Refusal;
+use crate::work::Work;
 
 /// Who may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,13 @@ pub struct Answer {
     pub until: Until,
 }
 
+impl Answer {
+    /// What takes more than one turn: its answer comes at its end.
+    pub fn worked(call: CallId, work: impl Work + 'static) -> Answer {
+        Answer { response: Response::json(200, &Value::Null), until: Until::Worked(call, Box::new(work)) }
+    }
+}
+
 /// What an answer waits for.
 #[derive(Debug)]
 pub enum Until {
@@ -90,10 +98,8 @@ pub enum Until {
     Synced(Lsn),
     /// The core says that it has stored the user; this names the call.
     Stored(CallId),
-    /// A long list is made, over several turns.
-    Listed(Box<Listing>),
-    /// Messages are got from a queue; this names the call.
-    Got(CallId, Box<Getting>),
+    /// Something is done that takes more than one turn; this names the call.
+    Worked(CallId, Box<dyn Work>),
 }
 
 /// What handlers answer.
@@ -133,7 +139,7 @@ const fn row(method: &'static str, path: &'static str, access: Access, handle: f
     Route { method, path, access, handle }
 }
 
-static ROUTES: [Route; 34] = [
+static ROUTES: [Route; 35] = [
     row("GET", "/metrics", Access::Open, overview::metrics),
     row("GET", "/metrics/per-object", Access::Open, overview::metrics_per_object),
     row("GET", "/metrics/detailed", Access::Open, overview::metrics_detailed),
@@ -151,6 +157,7 @@ static ROUTES: [Route; 34] = [
     row("GET", "/api/v1/queues/{}", MANAGEMENT, queues::describe),
     row("DELETE", "/api/v1/queues/{}", ADMINISTRATOR, queues::delete),
     row("POST", "/api/v1/queues/{}/purge", ADMINISTRATOR, queues::purge),
+    row("POST", "/api/v1/queues/{}/redrive", ADMINISTRATOR, redrive::redrive),
     row("DELETE", "/api/v1/queues/{}/messages", ADMINISTRATOR, queues::purge),
     row("GET", "/api/v1/users", ADMINISTRATOR, users::list),
     row("PUT", "/api/v1/users/{}", ADMINISTRATOR, users::put),

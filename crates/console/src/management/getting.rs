@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use broker::dialect::{Dialect, Shown};
 use broker::queue::{Delivery, DeliveryKey, Got, Settle};
-use broker::{Broker, CallId, SessionId};
-use model::Name;
+use broker::{Broker, CallId, Lsn, SessionId};
+use model::{Name, Now};
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::properties;
-use crate::api::{Answer, Handled, Until};
 use crate::auth;
 use crate::http::Response;
 use crate::refusal::Refusal;
+use crate::work::{Step, Work};
 
 /// Bytes of bodies in one answer: when there are more it ends early.
 const BODIES_BYTES_MAX: usize = 32 << 20;
@@ -59,30 +58,11 @@ impl Getting {
         let (keys, items) = (Vec::new(), Vec::new());
         Getting { tenant, queue, left, how, encoding, truncate, dialect, keys, items, bytes: 0 }
     }
+}
 
-    /// Bytes of memory it takes, about.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes + self.items.capacity() * ITEM_BYTES
-    }
-
-    /// The answer, or what it waits for.
-    pub fn answer(mut self, call: &mut Call<'_>) -> Handled {
-        let until = match self.step(call.broker, (call.session, call.call))? {
-            Some(response) => return Ok(Answer { response, until: Until::Synced(broker::Lsn::default()) }),
-            None => Until::Got(call.call, Box::new(self)),
-        };
-        Ok(Answer { response: Response::json(200, &Value::Null), until })
-    }
-
-    /// Gets on; the response when there is no more to get, nothing while the disk must be waited for.
-    ///
-    /// # Errors
-    /// What the core refuses. What was got goes back then.
-    pub fn step(
-        &mut self,
-        broker: &mut Broker,
-        (session, call): (SessionId, CallId),
-    ) -> Result<Option<Response>, Refusal> {
+impl Work for Getting {
+    /// Gets on, until there is no more to get. What was got goes back when the core refuses more.
+    fn step(&mut self, broker: &mut Broker, (session, call): (SessionId, CallId), _now: Now) -> Result<Step, Refusal> {
         let mut gets = 0;
         while self.left > 0 && self.bytes < BODIES_BYTES_MAX && gets < GETS_A_TURN {
             gets += 1;
@@ -94,7 +74,7 @@ impl Getting {
                     self.take(&delivery, ready);
                 }
                 Ok(Got::Empty) => break,
-                Ok(Got::Pending) => return Ok(None),
+                Ok(Got::Pending) => return Ok(Step::Waits),
                 Err(error) => {
                     broker.settle(session, &self.keys, Settle::Requeue);
                     return Err(self.dialect.fault(&error, "queue", &self.tenant).into());
@@ -103,9 +83,15 @@ impl Getting {
         }
         broker.settle(session, &self.keys, self.how);
         let items = Value::Array(std::mem::take(&mut self.items));
-        Ok(Some(Response::json(200, &items)))
+        Ok(Step::Done(Response::json(200, &items), Lsn::default()))
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.bytes + self.items.capacity() * ITEM_BYTES
+    }
+}
+
+impl Getting {
     fn take(&mut self, delivery: &Delivery, ready: u64) {
         let shown = self.dialect.show(delivery).unwrap_or_else(|fault| {
             tracing::error!(why = fault.text, "a stored message cannot be read");

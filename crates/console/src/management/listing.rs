@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use broker::connection::ConsumerInfo;
 use broker::routing::{BindingSpec, ExchangeSpec};
-use broker::{Broker, SessionId};
+use broker::{Broker, CallId, Lsn, SessionId};
 use model::{Name, Now};
 use serde_json::{Value, json};
 
@@ -16,9 +16,10 @@ use super::query::{Filter, Page, at, order, pick};
 use super::rates::Sampler;
 use super::stats::Scale;
 use super::{bindings, channels, connections, consumers, exchanges, queue_json};
-use crate::api::{Answer, Handled, Until};
+use crate::api::{Answer, Handled};
 use crate::http::Response;
 use crate::refusal::Refusal;
+use crate::work::{Step, Work};
 
 /// Items made in one turn: a millisecond's work.
 const ITEMS_A_TURN: usize = 64;
@@ -107,11 +108,7 @@ pub fn answer(call: &Call<'_>, keys: Vec<Key>) -> Handled {
     if listing.sort.is_none() && matches!(listing.filter, Filter::All) {
         listing.cut()?;
     }
-    let until = match listing.step(call.broker, call.now)? {
-        Some(response) => return Ok(Answer { response, until: Until::Synced(broker::Lsn::default()) }),
-        None => Until::Listed(Box::new(listing)),
-    };
-    Ok(Answer { response: Response::json(200, &Value::Null), until })
+    Ok(Answer::worked(call.call, listing))
 }
 
 /// Answers one item, or that there is none.
@@ -135,18 +132,21 @@ fn name_of(broker: &Broker, key: &Key) -> Option<String> {
     })
 }
 
-impl Listing {
-    /// Bytes of memory it takes, about.
-    pub fn memory_bytes(&self) -> usize {
+impl Work for Listing {
+    /// Makes the next items. 400 when the page asked for is beyond the end, which is only known here.
+    fn step(&mut self, broker: &mut Broker, _who: (SessionId, CallId), now: Now) -> Result<Step, Refusal> {
+        let done = self.go_on(broker, now)?;
+        Ok(done.map_or(Step::NextTurn, |response| Step::Done(response, Lsn::default())))
+    }
+
+    fn memory_bytes(&self) -> usize {
         let keys = (self.keys.capacity() + self.taken.capacity()) * size_of::<Key>();
         self.text.capacity() + keys + self.sorted.capacity() * size_of::<(Value, usize)>()
     }
+}
 
-    /// Makes the next items; the response once all are made.
-    ///
-    /// # Errors
-    /// 400 when the page asked for is beyond the end, which is only known here.
-    pub fn step(&mut self, broker: &Broker, now: Now) -> Result<Option<Response>, Refusal> {
+impl Listing {
+    fn go_on(&mut self, broker: &Broker, now: Now) -> Result<Option<Response>, Refusal> {
         if !matches!(self.filter, Filter::All) {
             self.select(broker)?;
             return Ok(None);

@@ -10,7 +10,7 @@ use super::call::{Call, need, now};
 use super::exchanges::{find, named};
 use super::getting::{Encoding, Getting};
 use super::properties;
-use crate::api::Handled;
+use crate::api::{Answer, Handled};
 use crate::auth;
 use crate::refusal::Refusal;
 
@@ -101,5 +101,6 @@ pub fn get(call: &mut Call<'_>) -> Handled {
         super::call::not_authorised(&text)
     })?;
     let dialect = call.dialect()?;
-    Getting::begin((tenant, queue), (count, how), (encoding, truncate), dialect).answer(call)
+    let work = Getting::begin((tenant, queue), (count, how), (encoding, truncate), dialect);
+    Ok(Answer::worked(call.call, work))
 }

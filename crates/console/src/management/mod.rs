@@ -31,8 +31,6 @@ mod users;
 mod vhosts;
 
 pub use call::{Asker, Call, missing};
-pub use getting::Getting;
-pub use listing::Listing;
 pub use prometheus::{Detail, text as metrics_text};
 pub use query::Query;
 pub use rates::Sampler;

@@ -112,6 +112,24 @@ pub enum QueueVerb {
         /// Its name
         name: String,
     },
+    /// Move dead letters back to the queues where they died
+    ///
+    /// Each goes back under the exchange and routing key that it had there. Its history (x-death) stays, its own time
+    /// to live does not. May be stopped and killed at any time: every message is in one of both queues, once.
+    Redrive(Redriven),
+}
+
+/// Dead letters to move.
+#[derive(Clone, Debug, Args)]
+pub struct Redriven {
+    /// The queue that holds them
+    name: String,
+    /// Move all of them to this queue instead
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+    /// Move no more than so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
 }
 
 /// What is done with users.
@@ -297,6 +315,38 @@ pub fn queue(at: &AdminArgs, of: &InVhost, verb: QueueVerb) -> Result<(), CliErr
             let path = format!("/api/v1/queues/{}/purge{tenant}", encode(&name));
             change(at, ("POST", &path), None, &format!("queue '{name}' purged"))
         }
+        QueueVerb::Redrive(asked) => {
+            redrive(at, &format!("/api/v1/queues/{}/redrive{tenant}", encode(&asked.name)), &asked)
+        }
+    }
+}
+
+/// Messages that the server moves before it answers.
+const MOVED_AT_ONCE: u64 = 10_000;
+
+/// `fourfold queue redrive`: asks again until there is no more to move.
+fn redrive(at: &AdminArgs, path: &str, asked: &Redriven) -> Result<(), CliError> {
+    let client = connect(at)?;
+    let mut left = asked.limit.unwrap_or(u64::MAX);
+    let mut moved = 0;
+    let said = loop {
+        let body = json!({ "to": asked.to, "limit": left.min(MOVED_AT_ONCE) });
+        let said = client.ask("POST", path, Some(&body)).inspect_err(|_| {
+            if moved > 0 {
+                eprintln!("{moved} messages of '{}' have been moved", asked.name);
+            }
+        })?;
+        let now = said["moved"].as_u64().unwrap_or_default();
+        (moved, left) = (moved + now, left.saturating_sub(now));
+        if left == 0 || said["more"] != true {
+            break said;
+        }
+    };
+    let (kept, why) = (said["kept"].as_u64().unwrap_or_default(), said["why"].as_str().unwrap_or_default());
+    match at.output {
+        Format::Json => print_json(&json!({ "moved": moved, "kept": kept, "why": said["why"] })),
+        Format::Table if kept == 0 => print(&format!("{moved} messages moved from '{}'\n", asked.name)),
+        Format::Table => print(&format!("{moved} messages moved from '{}', {kept} stay: {why}\n", asked.name)),
     }
 }
 

@@ -141,6 +141,17 @@ impl DeadLetters for Toy {
         out.extend(Toy::unit(&[&text]));
         Ok(())
     }
+
+    fn origin(&self, unit: &[u8]) -> Result<Option<String>, FormatError> {
+        let mut last = None;
+        self.deaths(unit, &mut |queue, _| last = last.take().or(Some(queue.to_owned())))?;
+        Ok(last)
+    }
+
+    fn revive(&self, unit: &[u8], _at: Wall, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        out.extend_from_slice(unit);
+        Ok(())
+    }
 }
 
 struct NoLedger;
