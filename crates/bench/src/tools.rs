@@ -8,8 +8,10 @@ use crate::Outcome;
 
 /// The version of Kafka's own tools and client.
 const KAFKA_VERSION: &str = "4.4.0";
-/// The version of librdkafka's Python binding.
-const LIBRDKAFKA_VERSION: &str = "2.16.1";
+/// librdkafka's Python binding, and the other Python clients.
+const LIBRDKAFKA: &str = "confluent-kafka==2.16.1";
+const KAFKA_PYTHON: &str = "kafka-python==3.0.12";
+const PIKA: &str = "pika==1.4.4";
 
 const POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -58,13 +60,24 @@ pub fn java(class: &str) -> Outcome<Command> {
 /// # Errors
 /// When Python is missing or the package cannot be installed.
 pub fn librdkafka_python() -> Outcome<PathBuf> {
-    let folder = folder("librdkafka")?;
+    python("librdkafka", &[LIBRDKAFKA])
+}
+
+/// A Python that has the clients of both tongues; made on the first call.
+///
+/// # Errors
+/// As [`librdkafka_python`].
+pub fn clients_python() -> Outcome<PathBuf> {
+    python("clients", &[LIBRDKAFKA, KAFKA_PYTHON, PIKA])
+}
+
+fn python(name: &str, packages: &[&str]) -> Outcome<PathBuf> {
+    let folder = folder(name)?;
     let python = folder.join("venv/bin/python");
     if !folder.join("done").exists() {
-        eprintln!("fetching confluent-kafka {LIBRDKAFKA_VERSION} …");
+        eprintln!("fetching {} …", packages.join(", "));
         succeed(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")))?;
-        let package = format!("confluent-kafka=={LIBRDKAFKA_VERSION}");
-        succeed(Command::new(&python).args(["-m", "pip", "install", "-q", &package]))?;
+        succeed(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(packages))?;
         write(&folder.join("done"), "")?;
     }
     Ok(python)

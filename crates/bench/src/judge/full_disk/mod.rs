@@ -3,6 +3,7 @@
 //! is space it heals alone; nothing acknowledged is lost, not by a kill on the full disk either.
 
 mod clients;
+mod official;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +61,12 @@ pub fn run(args: &Args) -> Outcome<()> {
             println!("reserve {reserve:>2} MiB: {line}");
             text.push_str(&format!("reserve {reserve:>2} MiB: {line}\n"));
         }
+    }
+    let lines = official::trial(&args.bin, &scratch.join("official"))
+        .map_err(|why| format!("official clients: {why}\nthe log is in {}", scratch.display()))?;
+    for line in lines {
+        println!("official clients: {line}");
+        text.push_str(&format!("official clients: {line}\n"));
     }
     text.push_str(&format!("took {} s\nverdict: 0 lost, 0 reordered, 0 invented\n", begun.elapsed().as_secs()));
     if let Some(file) = &args.report {
@@ -185,6 +192,10 @@ fn page(text: &str) -> String {
          within 5 s of that. A kill on the full disk and one at the end show that nothing acknowledged is lost.\n\n\
          The journal's files are of 1 MiB here. A reserve of less than two of them leaves no room for acks and\n\
          deletes: what then fails is said below and not counted.\n\n\
+         The same is then shown by the official clients: pika with confirms and the callbacks of a blocked connection,\n\
+         librdkafka and kafka-python, which try again by themselves. They fill a volume with a reserve of 16 MiB, look\n\
+         at alarms and connections through the management API, and go on when space returns; a kill while it is full\n\
+         and one later show that what they were acknowledged is there, once and in order.\n\n\
          The last run:\n\n```\n{text}```\n"
     )
 }
