@@ -148,6 +148,33 @@ impl Amqp {
         self.raw(&frames.0)
     }
 
+    /// Publishes a persistent message with its queue's name as the key to a delayed exchange of that name.
+    pub(crate) fn publish_later(&mut self, queue: &str, delay_ms: u64, body: &[u8]) -> Outcome<()> {
+        const HEADERS_AND_MODE: u16 = 1 << 13 | 1 << 12;
+        let mut method = Writer::default();
+        method.u16(60).u16(40).u16(0).text8(queue).text8(queue).u8(0);
+        let mut table = Writer::default();
+        table.text8("x-delay").u8(b'I').i32(delay_ms as i32);
+        let mut header = Writer::default();
+        header.u16(60).u16(0).u64(body.len() as u64).u16(HEADERS_AND_MODE).bytes32(&table.0).u8(2);
+        let mut frames = Writer::default();
+        for (kind, payload) in [(1, &method.0[..]), (2, &header.0), (3, body)] {
+            frames.u8(kind).u16(1).bytes32(payload).u8(END);
+        }
+        self.raw(&frames.0)
+    }
+
+    /// Declares a durable delayed exchange that routes as a direct one.
+    pub(crate) fn declare_delayed(&mut self, name: &str) -> Outcome<()> {
+        const DURABLE: u8 = 2;
+        let mut table = Writer::default();
+        table.text8("x-delayed-type").u8(b'S').bytes32(b"direct");
+        let mut fields = Writer::default();
+        fields.u16(0).text8(name).text8("x-delayed-message").u8(DURABLE).bytes32(&table.0);
+        self.method(1, (40, 10), &fields.0)?;
+        self.expect(1, EXCHANGE_DECLARE_OK).map(drop)
+    }
+
     /// Publishes and acknowledges in transactions from now on.
     pub(crate) fn select(&mut self) -> Outcome<()> {
         self.method(1, (90, 10), &[])?;

@@ -80,6 +80,8 @@ pub(crate) struct Tally {
     pub(crate) came_again: u64,
     pub(crate) read_back: u64,
     pub(crate) restart_longest: Duration,
+    /// Messages with lives and delays.
+    pub(crate) timed: super::kill::timed::Found,
 }
 
 /// One partition or queue in the clients' books.

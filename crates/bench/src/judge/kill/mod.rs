@@ -6,6 +6,7 @@
 
 mod load;
 mod report;
+pub(crate) mod timed;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,18 +78,23 @@ fn folder_of_kills(args: &Args, folder: &Path, kills: u64, chance: &mut Chance, 
     let launch = Launch::new(&args.bin, folder).options(if is_small { SMALL_JOURNAL } else { &[] });
     let mut server = Server::start(launch)?;
     load::prepare(&server)?;
-    let mut books = Books::default();
+    timed::prepare(&server)?;
+    let (mut books, mut next) = (Books::default(), 0);
     for _ in 0..kills {
         let wait = KILL_AFTER_MS.start + chance.below(KILL_AFTER_MS.end - KILL_AFTER_MS.start);
         let running = load::start(&server, chance, &books)?;
+        let timed = timed::start(&server, chance, next)?;
         std::thread::sleep(Duration::from_millis(wait));
         server.kill()?;
         tally.kills += 1;
         books.add(running.finish()?, tally);
+        let timed = timed.finish()?;
+        next = timed.next();
         let down = Instant::now();
         server.restart()?;
         tally.restart_longest = tally.restart_longest.max(down.elapsed());
         books::verify(&server, &mut books, tally)?;
+        timed::verify(&server, &timed, &mut tally.timed)?;
         progress(tally, args.times);
     }
     server.kill()

@@ -48,7 +48,8 @@ pub(super) fn start(server: &Server, chance: &mut Chance, first: u64) -> Outcome
     let mut publisher = |queue: &'static str, first| {
         let client = Amqp::connect(&server.amqp)?;
         let mut own = Chance::new(chance.below(u64::MAX));
-        Ok::<_, String>(std::thread::spawn(move || publish(client, queue, first, &mut own)))
+        let send = |client: &mut Amqp, number, body: &[u8]| client.publish_to("", queue, (number % 4) as u8, body);
+        Ok::<_, String>(std::thread::spawn(move || publish(client, send, first, &mut own)))
     };
     let publishers = [publisher(WORK, first)?, publisher(RANKED, first)?];
     let [consumer, transactions] = [Amqp::connect(&server.amqp)?, Amqp::connect(&server.amqp)?];
@@ -61,7 +62,16 @@ pub(super) fn start(server: &Server, chance: &mut Chance, first: u64) -> Outcome
     })
 }
 
-fn publish(mut client: Amqp, queue: &'static str, first: u64, chance: &mut Chance) -> Outcome<BTreeSet<u64>> {
+/// Publishes messages with numbers from `first` on, each by `send`, until the connection breaks; answers those confirmed.
+///
+/// # Errors
+/// When something else comes than an answer to a publish.
+pub(crate) fn publish(
+    mut client: Amqp,
+    mut send: impl FnMut(&mut Amqp, u64, &[u8]) -> Outcome<()> + Send + 'static,
+    first: u64,
+    chance: &mut Chance,
+) -> Outcome<BTreeSet<u64>> {
     let mut confirmed = BTreeSet::new();
     if until_broken(client.confirm())?.is_none() {
         return Ok(confirmed);
@@ -72,8 +82,7 @@ fn publish(mut client: Amqp, queue: &'static str, first: u64, chance: &mut Chanc
     let writing = std::thread::spawn(move || {
         for number in first.. {
             let body = Message::new(number, own.below(300)).bytes();
-            let priority = (number % 4) as u8;
-            if sender.send(number).is_err() || writer.publish_to("", queue, priority, &body).is_err() {
+            if sender.send(number).is_err() || send(&mut writer, number, &body).is_err() {
                 break;
             }
         }

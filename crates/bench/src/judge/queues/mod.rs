@@ -3,7 +3,7 @@
 //! each restart every confirmed message must be in exactly the place where it belongs, in order.
 
 mod check;
-mod load;
+pub(crate) mod load;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
