@@ -192,10 +192,10 @@ fn page(text: &str) -> String {
          within 5 s of that. A kill on the full disk and one at the end show that nothing acknowledged is lost.\n\n\
          The journal's files are of 1 MiB here. A reserve of less than two of them leaves no room for acks and\n\
          deletes: what then fails is said below and not counted.\n\n\
-         The same is then shown by the official clients: pika with confirms and the callbacks of a blocked connection,\n\
-         librdkafka and kafka-python, which try again by themselves. They fill a volume with a reserve of 16 MiB, look\n\
-         at alarms and connections through the management API, and go on when space returns; a kill while it is full\n\
-         and one later show that what they were acknowledged is there, once and in order.\n\n\
+         The same is then shown by the official clients: pika with confirms and the callbacks of a blocked\n\
+         connection, librdkafka and kafka-python, which try again by themselves. They fill a volume with a reserve\n\
+         of 16 MiB, look at alarms and connections through the management API, and go on when space returns; a kill\n\
+         while it is full and one later show that what they were acknowledged is there, once and in order.\n\n\
          The last run:\n\n```\n{text}```\n"
     )
 }

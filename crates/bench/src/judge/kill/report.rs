@@ -50,10 +50,10 @@ pub(crate) fn page(text: &str) -> String {
          acknowledgement is written down as it is read. After each kill the broker is started again on the same data,\n\
          and everything is read back: an acknowledged message must be there (for Kafka: at the offset it was given),\n\
          once, in the order sent; nothing may be there that nobody sent; and what was read once must be read again.\n\n\
-         Two more publishers with confirms fill a queue whose messages live for 100 ms and go on as dead letters, and a\n\
-         delayed exchange (0 to 200 ms). After each restart the judge waits until all of them have moved: each confirmed\n\
-         one must have come once, among the dead letters in the order sent, and what was taken out and acknowledged\n\
-         after an earlier kill must not come again.\n\n\
+         Two more publishers with confirms fill a queue whose messages live for 100 ms and go on as dead letters,\n\
+         and a delayed exchange (0 to 200 ms). After each restart the judge waits until all of them have moved: each\n\
+         confirmed one must have come once, among the dead letters in the order sent, and what was taken out and\n\
+         acknowledged after an earlier kill must not come again.\n\n\
          SIGKILL leaves the operating system's page cache alone: this judges the process's death, not the machine's.\n\
          Power cuts are judged over a simulated disk.\n\n\
          The last run:\n\n```\n{text}```\n"

@@ -62,7 +62,8 @@ pub(super) fn start(server: &Server, chance: &mut Chance, first: u64) -> Outcome
     })
 }
 
-/// Publishes messages with numbers from `first` on, each by `send`, until the connection breaks; answers those confirmed.
+/// Publishes messages with numbers from `first` on, each by `send`, until the connection breaks. Answers those that
+/// were confirmed.
 ///
 /// # Errors
 /// When something else comes than an answer to a publish.
