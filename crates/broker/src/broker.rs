@@ -100,10 +100,7 @@ impl Broker {
 
     /// The next job for another thread, if any.
     pub fn next_job(&mut self) -> Option<Job> {
-        if let Some(job) = self.core.users.jobs.pop_front() {
-            return Some(job);
-        }
-        self.core.storage.next_job().map(Job::Storage)
+        self.core.users.next_job().or_else(|| self.core.storage.next_job().map(Job::Storage))
     }
 
     /// Takes back the outcome of a job.
@@ -234,6 +231,7 @@ impl Broker {
         self.groups.session_closed(&mut self.core, session, now);
         self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
+        self.core.users.session_closed(session);
         self.core.connections.closed(session);
     }
 

@@ -37,6 +37,22 @@ pub(crate) fn hash(password: &[u8]) -> Result<Credential, BrokerError> {
     Ok(Credential::Argon2(hash.to_string()))
 }
 
+/// Whether a credential from elsewhere can be held against passwords: one that asks for memory without bounds cannot.
+///
+/// # Errors
+/// [`BrokerError::Invalid`] when it cannot.
+pub(crate) fn check(credential: &Credential) -> Result<(), BrokerError> {
+    let Credential::Argon2(text) = credential else { return Ok(()) };
+    let hash = PasswordHash::new(text).ok().filter(is_bearable);
+    let wrong = || "the hash of a password is no argon2 hash of at most 64 MiB, 16 passes and 4 lanes".to_owned();
+    hash.map(drop).ok_or_else(|| BrokerError::Invalid(wrong()))
+}
+
+fn is_bearable(hash: &PasswordHash) -> bool {
+    Params::try_from(hash)
+        .is_ok_and(|params| params.m_cost() <= 65_536 && params.t_cost() <= 16 && params.p_cost() <= 4)
+}
+
 /// Whether `password` is right by any of `credentials`. Without any it takes as long as with one, so that the time does
 /// not tell which users exist.
 pub(crate) fn verify(password: &[u8], credentials: &[Credential]) -> bool {
@@ -47,6 +63,7 @@ pub(crate) fn verify(password: &[u8], credentials: &[Credential]) -> bool {
     }
     credentials.iter().any(|credential| match credential {
         Credential::Argon2(text) => match PasswordHash::new(text) {
+            Ok(hash) if !is_bearable(&hash) => false,
             Ok(hash) => argon2().verify_password(password, &hash).is_ok(),
             Err(_) => false,
         },
@@ -136,6 +153,18 @@ mod tests {
             assert!(verify(password.as_bytes(), std::slice::from_ref(&credential)), "{credential:?}");
             assert!(!verify(b"other", &[credential]));
         }
+    }
+
+    #[test]
+    fn a_hash_that_asks_for_much_is_refused_and_matches_nothing() {
+        let Credential::Argon2(ours) = hash(b"secret").unwrap() else { unreachable!() };
+        assert!(check(&Credential::Argon2(ours.clone())).is_ok());
+        for more in ["m=65537,t=3,p=1", "m=4096,t=17,p=1", "m=4096,t=3,p=5", "m=4294967295,t=1,p=1"] {
+            let costly = Credential::Argon2(ours.replace("m=4096,t=3,p=1", more));
+            assert!(check(&costly).is_err(), "{more}");
+            assert!(!verify(b"secret", &[costly]), "{more}");
+        }
+        assert!(check(&Credential::Argon2("no hash".into())).is_err());
     }
 
     #[test]

@@ -19,10 +19,16 @@ const PROVEN_MAX: usize = 10_000;
 /// Passwords that may wait to be checked: further logins are refused at once.
 const WAITING_MAX: usize = 4096;
 
+/// Passwords that other threads are given at once: enough that none of them stands still, few enough that storage,
+/// whose work they also do, waits for one or two and not for thousands when many clients come at once.
+const RUNNING_MAX: usize = 4;
+
 /// What is known of logins.
 pub(crate) struct Users {
     /// Passwords to check or to hash.
-    pub(crate) jobs: VecDeque<Job>,
+    waiting: VecDeque<Waiting>,
+    /// How many other threads have now.
+    running: usize,
     /// Which users proved which password, by a digest that means nothing outside this process: clients that all connect
     /// again at once cost one hash each user, not each connection.
     proven: HashMap<[u8; 32], Name>,
@@ -30,6 +36,13 @@ pub(crate) struct Users {
     secret: Option<[u8; 32]>,
     /// Counts changes of users: a check that began before a change proves nothing for later.
     changes: u64,
+}
+
+/// A password that waits for a thread.
+struct Waiting {
+    /// Who logs in by it; `None` when it is to be a user's from now on.
+    login: Option<SessionId>,
+    job: Job,
 }
 
 /// The outcome of a job on a password; opaque to the driver.
@@ -58,7 +71,22 @@ struct Attempt {
 impl Users {
     /// Nobody has logged in yet.
     pub(crate) fn new() -> Users {
-        Users { jobs: VecDeque::new(), proven: HashMap::new(), secret: None, changes: 0 }
+        Users { waiting: VecDeque::new(), running: 0, proven: HashMap::new(), secret: None, changes: 0 }
+    }
+
+    /// The next password for another thread.
+    pub(crate) fn next_job(&mut self) -> Option<Job> {
+        if self.running >= RUNNING_MAX {
+            return None;
+        }
+        let next = self.waiting.pop_front()?;
+        self.running += 1;
+        Some(next.job)
+    }
+
+    /// A session is gone: nobody waits for its login.
+    pub(crate) fn session_closed(&mut self, session: SessionId) {
+        self.waiting.retain(|waiting| waiting.login != Some(session));
     }
 
     /// A digest of user and password; `None` without random numbers: then nothing is remembered.
@@ -90,7 +118,7 @@ impl Users {
 impl Core {
     /// See [`crate::Broker::login`].
     pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
-        let name = Name::new(user).ok().filter(|_| self.users.jobs.len() < WAITING_MAX);
+        let name = Name::new(user).ok().filter(|_| self.users.waiting.len() < WAITING_MAX);
         let Some(name) = name else {
             self.connections.past.logins_refused += 1;
             self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
@@ -105,10 +133,11 @@ impl Core {
         let known = self.catalog.get().users.get(user);
         let credentials = known.map(|user| user.credentials.clone()).unwrap_or_default();
         let password = password.to_vec();
-        self.users.jobs.push_back(Job::User(Box::new(move || {
+        let job = Job::User(Box::new(move || {
             let is_right = proof::verify(&password, &credentials);
             JobDone::User(UserDone { session, call, name, what: Outcome::Checked { is_right, attempt } })
-        })));
+        }));
+        self.users.waiting.push_back(Waiting { login: Some(session), job });
     }
 
     /// See [`crate::Broker::login_vouched`].
@@ -126,10 +155,11 @@ impl Core {
     /// See [`crate::Broker::put_user`].
     pub(crate) fn put_user(&mut self, session: SessionId, call: CallId, name: &Name, password: &str, tags: &[String]) {
         let (name, password, tags) = (name.clone(), password.as_bytes().to_vec(), tags.to_vec());
-        self.users.jobs.push_back(Job::User(Box::new(move || {
+        let job = Job::User(Box::new(move || {
             let what = Outcome::Hashed { credential: proof::hash(&password), tags };
             JobDone::User(UserDone { session, call, name, what })
-        })));
+        }));
+        self.users.waiting.push_back(Waiting { login: None, job });
     }
 
     /// See [`crate::Broker::delete_user`].
@@ -142,6 +172,7 @@ impl Core {
     /// See [`crate::Broker::store_user`].
     pub(crate) fn store_user(&mut self, user: User) -> Result<Lsn, BrokerError> {
         Name::new(&user.name)?;
+        user.credentials.iter().try_for_each(proof::check)?;
         let lsn = self.change_access(&Command::PutUser(user))?;
         self.users.changed();
         Ok(lsn)
@@ -149,6 +180,7 @@ impl Core {
 
     /// A job on a password has come back.
     pub(crate) fn user_done(&mut self, done: UserDone) {
+        self.users.running = self.users.running.saturating_sub(1);
         let UserDone { session, call, name, what } = done;
         match what {
             Outcome::Checked { is_right, attempt } => self.logged_in(session, call, &name, is_right, attempt),

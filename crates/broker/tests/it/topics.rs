@@ -229,6 +229,27 @@ fn the_default_user_may_come_from_this_machine_only() {
     assert_eq!(login(&mut shard, "bad\nname", "guest", true).0, Err(LoginError::Refused));
 }
 
+/// The threads that check passwords do storage's work too.
+#[test]
+fn many_logins_at_once_are_handed_out_a_few_at_a_time_and_not_for_those_who_left() {
+    let mut shard = Shard::new();
+    for client in 1..=100 {
+        shard.broker.login(SessionId(client), CallId(1), "nobody", b"guess", true);
+    }
+    let taken: Vec<_> = std::iter::from_fn(|| shard.broker.next_job()).collect();
+    assert_eq!(taken.iter().filter(|job| matches!(job, broker::Job::User(_))).count(), 4);
+    for client in 11..=100 {
+        shard.broker.session_closed(SessionId(client), shard.now);
+    }
+    taken.into_iter().for_each(|job| shard.broker.complete(job.run(), shard.now));
+    while let Some(job) = shard.broker.next_job() {
+        shard.broker.complete(job.run(), shard.now);
+    }
+    let told = std::iter::from_fn(|| shard.broker.next_event());
+    let told: Vec<u64> = told.filter(|(_, event)| matches!(event, Event::Login(..))).map(|(who, _)| who.0).collect();
+    assert_eq!(told, (1..=10).collect::<Vec<u64>>());
+}
+
 #[test]
 fn users_are_made_changed_and_removed_and_survive() {
     let mut shard = Shard::new();
