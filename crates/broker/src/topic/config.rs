@@ -48,6 +48,9 @@ const MAX_MESSAGE_BYTES: &str = "1048588";
 /// The largest record a topic takes unless set otherwise.
 const RECORD_BYTES_MAX: &str = "2147483639";
 
+/// Bytes of a value as given: every value that can be meant is shorter.
+const VALUE_BYTES_MAX: usize = 4096;
+
 /// "Never" for a number of milliseconds or messages.
 const NEVER: &str = "9223372036854775807";
 
@@ -162,6 +165,9 @@ pub(crate) fn check(given: &[(String, String)]) -> Result<TopicConfig, BrokerErr
     let mut config = TopicConfig::new();
     for (name, value) in given {
         let setting = find(name)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(too_long(name));
+        }
         let value = setting.check(value.trim()).map_err(BrokerError::InvalidConfig)?;
         if config.insert(name.clone(), value).is_some() {
             return Err(BrokerError::InvalidConfig(format!("{name} is given twice")));
@@ -236,6 +242,9 @@ fn listed<'c>(
     let now = config.get(name).map_or(setting.default, String::as_str);
     let mut words: Vec<&str> = now.split(',').filter(|word| !word.is_empty()).collect();
     change(&mut words);
+    if words.iter().map(|word| word.len()).sum::<usize>() + words.len() > VALUE_BYTES_MAX {
+        return Err(too_long(name));
+    }
     let mut once: Vec<&str> = Vec::with_capacity(words.len());
     words.iter().for_each(|word| {
         if !once.contains(word) {
@@ -257,6 +266,10 @@ pub(crate) fn intake(config: &TopicConfig) -> Intake {
         behind_ms_max: number(config, "message.timestamp.before.max.ms"),
         ahead_ms_max: number(config, "message.timestamp.after.max.ms"),
     }
+}
+
+fn too_long(name: &str) -> BrokerError {
+    BrokerError::InvalidConfig(format!("invalid value for {name}: it is longer than {VALUE_BYTES_MAX} bytes"))
 }
 
 fn number(config: &TopicConfig, name: &str) -> i64 {
@@ -363,6 +376,20 @@ mod tests {
         assert_eq!(set("max.message.bytes", " 500 "), Ok("500".to_owned()));
         let twice = [("preallocate".to_owned(), "false".to_owned()), ("preallocate".to_owned(), "false".to_owned())];
         assert!(check(&twice).is_err());
+    }
+
+    /// Looking for doubles in a list costs the square of its length.
+    #[test]
+    fn a_value_longer_than_any_that_can_be_meant_is_refused_unread() {
+        let long = "compact,".repeat(1 << 20);
+        assert_eq!(
+            set("cleanup.policy", &long).unwrap_err(),
+            "invalid value for cleanup.policy: it is longer than 4096 bytes"
+        );
+        let words: String = (0..1 << 20).map(|word| format!("{word},")).collect();
+        let change = [("cleanup.policy".to_owned(), ConfigChange::Append(words))];
+        let refused = changed(&TopicConfig::new(), &change).unwrap_err().to_string();
+        assert_eq!(refused, "invalid value for cleanup.policy: it is longer than 4096 bytes");
     }
 
     #[test]
