@@ -1,6 +1,6 @@
 //! The connections of this shard by session, and how many each user and tenant has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::Name;
@@ -18,6 +18,7 @@ pub struct Connection {
     pub figures: Arc<ConnectionFigures>,
     /// Its channels by number.
     pub channels: BTreeMap<u16, Arc<ChannelFigures>>,
+    consumers: BTreeSet<ConsumerId>,
 }
 
 /// How much somebody has open.
@@ -46,7 +47,8 @@ impl Connections {
         self.by_user.entry(info.user.clone()).or_default().connections += 1;
         self.by_tenant.entry(info.tenant.clone()).or_default().connections += 1;
         let figures = Arc::<ConnectionFigures>::default();
-        let connection = Connection { figures: Arc::clone(&figures), channels: BTreeMap::new(), info };
+        let connection =
+            Connection { figures: Arc::clone(&figures), channels: BTreeMap::new(), consumers: BTreeSet::new(), info };
         self.by_session.insert(connection.info.session, connection);
         figures
     }
@@ -60,7 +62,7 @@ impl Connections {
             self.past.channels_closed += 1;
             self.past.messages.add(&figures.sums());
         }
-        let Connection { info, .. } = connection;
+        let info = &connection.info;
         for (counts, name) in [(&mut self.by_user, &info.user), (&mut self.by_tenant, &info.tenant)] {
             let Some(open) = counts.get_mut(name) else { continue };
             open.connections = open.connections.saturating_sub(1);
@@ -69,8 +71,8 @@ impl Connections {
                 counts.remove(name);
             }
         }
-        if channels > 0 {
-            self.labels.retain(|_, label| label.session != session);
+        for consumer in connection.consumers {
+            self.labels.remove(&consumer);
         }
     }
 
@@ -101,23 +103,23 @@ impl Connections {
 
     /// A session has started a consumer.
     pub(super) fn label(&mut self, consumer: ConsumerId, label: ConsumerLabel) {
-        if let Some(figures) = self.figures_of(&label) {
-            figures.consumers.add(1);
+        if let Some(connection) = self.by_session.get_mut(&label.session) {
+            connection.consumers.insert(consumer);
+            if let Some(figures) = connection.channels.get(&label.channel) {
+                figures.consumers.add(1);
+            }
         }
         self.labels.insert(consumer, label);
     }
 
     /// A consumer has gone.
     pub(crate) fn consumer_closed(&mut self, consumer: ConsumerId) {
-        if let Some(label) = self.labels.remove(&consumer)
-            && let Some(figures) = self.figures_of(&label)
-        {
+        let Some(label) = self.labels.remove(&consumer) else { return };
+        let Some(connection) = self.by_session.get_mut(&label.session) else { return };
+        connection.consumers.remove(&consumer);
+        if let Some(figures) = connection.channels.get(&label.channel) {
             figures.consumers.take(1);
         }
-    }
-
-    fn figures_of(&self, label: &ConsumerLabel) -> Option<&ChannelFigures> {
-        Some(self.by_session.get(&label.session)?.channels.get(&label.channel)?)
     }
 
     /// How many consumers there are.

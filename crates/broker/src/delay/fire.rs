@@ -19,6 +19,8 @@ use crate::{BrokerError, state};
 const FIRE_MAX: usize = 512;
 /// Their bytes: one larger message goes alone.
 const FIRE_BYTES_MAX: usize = 256 << 10;
+/// Places in queues that they get: one message that goes to more goes alone.
+const FIRE_TARGETS_MAX: usize = 16 << 10;
 /// How long to wait before what could not be stored is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -62,6 +64,7 @@ impl Queues {
         let mut gone = Vec::new();
         for place in due {
             match self.envelope_at(core, place, &mut window)? {
+                Found::Here(_) if targets.len() > FIRE_TARGETS_MAX => break,
                 Found::Here(unit) if !shots.is_empty() && bytes + unit.len() > FIRE_BYTES_MAX => break,
                 Found::Here(unit) => {
                     bytes += unit.len();
