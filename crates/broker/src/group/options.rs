@@ -33,7 +33,7 @@ impl Default for GroupOptions {
             // every consumer of a service that starts. Half a second is enough for processes started together.
             initial_rebalance_delay: Duration::from_millis(500),
             members_max: 10_000,
-            group_bytes_max: 64 << 20,
+            group_bytes_max: 32 << 20,
             groups_bytes_max: 256 << 20,
             offsets_retention: Duration::from_secs(7 * 24 * 3600),
         }
