@@ -16,6 +16,7 @@ mod produce;
 mod queueing;
 mod read;
 mod restart;
+mod settling;
 mod spread;
 mod startup;
 mod target;
@@ -59,6 +60,8 @@ enum Row {
     P14(restart::Args),
     /// P15: what a message costs with more queues, more stored messages, more consumers.
     P15(growth::Args),
+    /// What settling costs those who append meanwhile, at fixed rates.
+    Settling(settling::Args),
     /// Long backlogs in one queue and one topic.
     Backlog(backlog::Args),
     /// The kill judge: kills the broker under load and reads back all that was acknowledged.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Row::P13(args) => idle::run(&args),
         Row::P14(args) => restart::run(&args),
         Row::P15(args) => growth::run(&args),
+        Row::Settling(args) => settling::run(&args),
         Row::Backlog(args) => backlog::run(&args),
         Row::Kill(args) => kill::run(&args),
         Row::Queues(args) => queues::run(&args),

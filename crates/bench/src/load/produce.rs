@@ -78,7 +78,7 @@ fn send_all(plan: &Plan, at: u32) -> Outcome<()> {
 }
 
 /// One frame for each group of partitions.
-fn requests(plan: &Plan) -> Vec<Vec<u8>> {
+pub(crate) fn requests(plan: &Plan) -> Vec<Vec<u8>> {
     let letters: Vec<u8> = (0..plan.value_bytes).map(|at| b'a' + (at * 7 % 26) as u8).collect();
     let batch = batch(&vec![letters; plan.batch_records]);
     let count = plan.request_batches.min(plan.partitions);
@@ -99,7 +99,10 @@ fn requests(plan: &Plan) -> Vec<Vec<u8>> {
 }
 
 /// That every batch of a request was taken.
-fn check(answer: &[u8]) -> Outcome<()> {
+///
+/// # Errors
+/// When one was refused.
+pub(crate) fn check(answer: &[u8]) -> Outcome<()> {
     let mut fields = Reader(answer);
     fields.i32()?;
     let name = fields.length::<2>()?;

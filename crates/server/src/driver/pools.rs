@@ -20,6 +20,10 @@ const THREADS: [(Lane, &str, usize); 3] = [(Lane::Sync, "sync", 1), (Lane::Read,
 /// Threads for handshakes: a signature takes up to a millisecond, and a thousand clients may come again at once.
 const HANDSHAKE_THREADS: usize = 2;
 
+/// How much the threads for long work stand back where there are fewer cores than work: else each step of settling, a
+/// few milliseconds of checksums and copying, delays whoever appends by as much.
+const WORK_NICE: i32 = 10;
+
 /// What a thread is to do.
 enum Task {
     Job(Job),
@@ -57,12 +61,17 @@ impl Pools {
     pub fn start(bell: &Arc<Waker>, with_tls: bool) -> io::Result<Pools> {
         let (done_in, done) = unbounded();
         let mut threads = Vec::new();
-        let mut start = |name: &str, count: usize| -> io::Result<Sender<Task>> {
+        let mut start = |name: &'static str, count: usize| -> io::Result<Sender<Task>> {
             let (sender, jobs) = unbounded();
             for _ in 0..count {
                 let (jobs, done, bell) = (jobs.clone(), done_in.clone(), Arc::clone(bell));
                 let thread = std::thread::Builder::new().name(name.to_owned());
-                threads.push(thread.spawn(move || serve(&jobs, &done, &bell))?);
+                threads.push(thread.spawn(move || {
+                    if name == "work" {
+                        stand_back();
+                    }
+                    serve(&jobs, &done, &bell);
+                })?);
             }
             Ok(sender)
         };
@@ -110,6 +119,12 @@ impl Pools {
             let _ = thread.join(); // a thread that panicked has ended the process already
         }
     }
+}
+
+// On Linux this is of the calling thread alone. Where it is not allowed or not known all goes on without it.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, WORK_NICE);
 }
 
 fn serve(tasks: &Receiver<Task>, done: &Sender<Done>, bell: &Waker) {
