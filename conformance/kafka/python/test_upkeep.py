@@ -308,3 +308,49 @@ def test_what_every_group_has_consumed_goes_if_the_topic_asks_for_it(own_keeper,
     own_keeper.kill()
     own_keeper.start()
     assert bounds(own_keeper, name)[0] == closed
+
+
+def index_step(broker, topic):
+    by = admin(broker)
+    try:
+        described = by.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        return next(value for text in [str(described)] for value in ("4096", "16384", "65536")
+                    if f"'index.interval.bytes'" in text and value in text.split("'index.interval.bytes'")[1][:80])
+    finally:
+        by.close()
+
+
+def test_the_step_of_an_index_is_set_and_honoured_and_records_are_found_through_it(name):
+    one = Broker("--storage-journal-file-bytes", "1MiB", "--storage-journal-files-max", "2")
+    try:
+        one.start()
+        for value in ("100", "0", "2000000"):
+            with pytest.raises(KafkaError):
+                create(one, name + value, config={"index.interval.bytes": value})
+        create(one, name)
+        assert index_step(one, name) == "65536"
+        alter(one, name, {"index.interval.bytes": "16384"})
+        eventually("it is changed", lambda: index_step(one, name) == "16384")
+        fine = name + "-fine"
+        create(one, fine, config={"index.interval.bytes": "4096"})
+        by = producer(one, linger_ms=0)
+        sent = [by.send(topic, value=os.urandom(1000), timestamp_ms=1_700_000_000_000 + n)
+                for n in range(4000) for topic in (name, fine)]
+        by.flush(60)
+        by.close()
+        assert [sent[-2].get(60).offset, sent[-1].get(60).offset] == [3999, 3999]
+        one.kill()
+        one.start()
+        assert (index_step(one, name), index_step(one, fine)) == ("16384", "4096")
+        for topic in (name, fine):
+            by = consumer(one)
+            place = TopicPartition(topic, 0)
+            by.assign([place])
+            for n in (0, 1, 777, 2500, 3999):
+                by.seek(place, n)
+                assert take(by, 1)[0].offset == n
+                found = by.offsets_for_times({place: 1_700_000_000_000 + n})[place]
+                assert (found.offset, found.timestamp) == (n, 1_700_000_000_000 + n)
+            by.close()
+    finally:
+        one.close()

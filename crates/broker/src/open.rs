@@ -130,6 +130,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
         let settings = Arc::new(LogSettings::of_topic(topic));
         let info = topic_info(topic)?;
         for log in &info.partitions {
+            core.storage.set_index_step(*log, settings.index_step);
             core.partitions.add(*log, end(*log), Arc::clone(&settings));
         }
         let tenant = Name::new(&topic.tenant)?;

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use model::checksum::crc32c;
 use model::{LogId, Offset};
 
+use crate::blocks::InRun;
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::reading::Look;
 use crate::reads::{Place, Source, read_place};
 use crate::segment::EXTENT_HEADER_BYTES;
-use crate::segment::open::{Cut, OpenSegment, blocks_for};
+use crate::segment::open::{Cut, OpenSegment};
 use crate::trust::SEND_BYTES_MIN;
 use crate::{DiskFile, ReadId, ReadRequest};
 
@@ -118,13 +120,21 @@ impl Storage {
         let found = self.index.get(log).filter(|found| from < found.end)?;
         let Some(run) = found.run_at(from) else { return self.window_stretch(log, from, bytes_max) };
         let segment = self.segments.get(run.segment)?.clone();
-        let blocks = segment.footer.run(log, run.first)?;
-        let (at, bytes) = blocks_for(blocks, from, bytes_max)?;
-        let end = at + bytes as u64;
-        let next = blocks.blocks.iter().find(|block| block.at >= end).map_or(run.last.plus(1), |block| block.first);
+        // Where a page of the index must be waited for, the reader does that when it comes there.
+        let Ok(Look::Here(Some(span))) = self.span(InRun { segment: &segment, log, run }, from, bytes_max) else {
+            return None;
+        };
+        let (at, bytes, ahead) = (span.at, span.bytes, span.page_ahead);
+        let next = span.next.unwrap_or(run.last.plus(1));
         let first = Place { source: Source::Segment(run.segment), at, bytes: 0 };
         let place = Place { bytes, ..first };
-        Some(Stretch { first, next, work: Box::new(move || check_blocks(&segment, log, place)) })
+        let work = move || {
+            if let Some((at, bytes)) = ahead {
+                let _ = segment.handle.read_at(at, &mut vec![0; bytes]); // into the page cache
+            }
+            check_blocks(&segment, log, place)
+        };
+        Some(Stretch { first, next, work: Box::new(work) })
     }
 
     fn window_stretch(&self, log: LogId, from: Offset, bytes_max: usize) -> Option<Stretch> {

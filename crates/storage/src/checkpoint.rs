@@ -22,7 +22,7 @@ use crate::{Disk, LogRange, Owner, StorageError};
 const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
 const NEW_NAME: &str = "checkpoint.new";
 const MAGIC: [u8; 8] = *b"4FCHKPNT";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
 const RUN_BYTES: usize = 48;
 const WRITE_BYTES: usize = 1 << 20;

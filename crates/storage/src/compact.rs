@@ -108,7 +108,8 @@ impl Storage {
         let files = self.writer.files().to_vec();
         let (id, segment_bytes) = (request.log, request.segment_bytes);
         let request = CompactRequest { upto, ..request };
-        let weeder = Box::new(Weeder::new(Arc::clone(&self.disk), request, items, files));
+        let step = self.index.step(id);
+        let weeder = Box::new(Weeder::new(Arc::clone(&self.disk), (request, step), items, files));
         let (phase, done) = (Phase::Ready(weeder), Offset::ZERO);
         self.compacting = Some(Compacting { log: id, segment_bytes, phase, mapped: None, done, group: None, tries: 0 });
         true

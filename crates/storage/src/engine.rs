@@ -31,6 +31,10 @@ use crate::{
     StorageError, SyncPolicy,
 };
 
+/// The bounds of [`Storage::set_index_step`]: less would make indexes large, and more a single read.
+const INDEX_STEP_MIN: u32 = 4 << 10;
+const INDEX_STEP_MAX: u32 = 1 << 20;
+
 /// One storage: a journal and the logs in it.
 pub struct Storage {
     pub(crate) disk: Arc<dyn Disk>,
@@ -366,6 +370,13 @@ impl Storage {
     #[must_use]
     pub fn failure(&self) -> Option<&StorageError> {
         self.failure.as_ref()
+    }
+
+    /// From now on what is written of `log` to files of the store has an entry in their index every so many bytes, and is
+    /// no longer back to back in one piece than that. Usually 64 KiB; for who reads single messages all over a log less is
+    /// better. Forgotten by a restart: whoever owns the log says it again.
+    pub fn set_index_step(&mut self, log: LogId, bytes: u32) {
+        self.index.set_step(log, bytes.clamp(INDEX_STEP_MIN, INDEX_STEP_MAX));
     }
 
     /// What is held of `log`; `None` when it was never written to.

@@ -5,7 +5,7 @@ use model::ByteReader;
 use crate::journal::frame::{EntryHeader, FileHeader, JOURNAL, SEGMENT};
 use crate::journal::record::read_record;
 use crate::segment::ExtentHeader;
-use crate::segment::footer::Footer;
+use crate::segment::pages::{IndexAt, Page};
 
 /// The directory of a journal entry, and its header.
 pub fn journal_entry(data: &[u8]) {
@@ -19,8 +19,9 @@ pub fn journal_entry(data: &[u8]) {
 pub fn footer(data: &[u8]) {
     let _ = FileHeader::decode(&SEGMENT, data);
     let _ = ExtentHeader::decode(&[0; 16], data);
-    let _ = Footer::locate(&[0; 16], data);
-    let _ = Footer::decode(data);
+    let _ = IndexAt::decode(&[0; 16], data, 1 << 40);
+    let number = data.first_chunk().copied().map_or(0, u32::from_be_bytes);
+    let _ = Page::decode(&[0; 16], number, data);
 }
 
 /// A checkpoint's body.

@@ -8,6 +8,7 @@ use model::{FormatTag, LogId, Offset, Wall};
 
 use crate::inventory::Inventory;
 use crate::rolls::Shape;
+use crate::segment::build::STEP_BYTES;
 use crate::{Cleaned, LogRange};
 
 /// Hashes ids that this program itself gave: no sender can choose them to collide.
@@ -160,6 +161,8 @@ pub(crate) struct Index {
     touched: VecDeque<(u32, Vec<LogId>)>,
     /// The files that the runs are in.
     pub(crate) store: Inventory,
+    /// Logs whose index has another step than usual.
+    steps: IdMap<LogId, u32>,
 }
 
 impl Index {
@@ -210,6 +213,20 @@ impl Index {
         let (chunk, at) = self.place(id)?;
         self.free.extend(self.places.remove(&id));
         self.chunks.get_mut(chunk)?.get_mut(at)?.take().map(|(_, log)| log)
+    }
+
+    /// Bytes of a log from one entry of the index of a file of the store to the next.
+    pub(crate) fn step(&self, log: LogId) -> u32 {
+        self.steps.get(&log).copied().unwrap_or(STEP_BYTES)
+    }
+
+    /// Sets it for what is written from now on.
+    pub(crate) fn set_step(&mut self, log: LogId, step: u32) {
+        if step == STEP_BYTES {
+            self.steps.remove(&log);
+        } else {
+            self.steps.insert(log, step);
+        }
     }
 
     pub(crate) fn range(&self, log: LogId) -> Option<LogRange> {
@@ -312,6 +329,7 @@ impl Index {
 
     /// Forgets the log.
     pub(crate) fn drop_log(&mut self, id: LogId) {
+        self.steps.remove(&id);
         if let Some(log) = self.remove(id) {
             self.extents -= log.window.len();
             self.store.release(&log.runs);

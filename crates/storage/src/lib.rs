@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod batch;
+mod blocks;
 mod bring;
 mod checkpoint;
 mod checkpointing;

@@ -132,7 +132,8 @@ impl Storage {
                         Some(Group { source: Source::Runs(runs), .. }) => runs.push((*file, *run)),
                         _ => {
                             let source = Source::Runs(vec![(*file, *run)]);
-                            plan.groups.push(Group { log: id, start: log.start, source });
+                            let (start, step) = (log.start, self.index.step(id));
+                            plan.groups.push(Group { log: id, start, step, source });
                         }
                     }
                     joins = true;

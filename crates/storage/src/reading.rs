@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{LogId, Offset, Wall};
 
+use crate::blocks::InRun;
 use crate::engine::Storage;
 use crate::index::Run;
 use crate::job::{Job, JobDone, Lane, Outcome};
 use crate::reads::{Got, Place, Source, WindowReader, read_if_resident, read_place};
 use crate::segment::EXTENT_HEADER_BYTES;
 use crate::segment::FileId;
-use crate::segment::open::{Cut, OpenSegment, blocks_for, open_segment};
+use crate::segment::open::{Cut, OpenSegment};
 use crate::trust::SEND_BYTES_MIN;
 use crate::{Chunk, LogRange, Lookup, Read, ReadId, ReadRequest, StorageError, TimeHit};
 
@@ -67,25 +68,27 @@ impl Storage {
         let damaged = |at| StorageError::Damaged { file: file.name(), at };
         // A footer built again after damage may have made two runs one: what lies behind this run is not next.
         let request = &ReadRequest { until: request.until.min(run.last.plus(1)), ..*request };
-        let blocks = segment.footer.run(request.log, run.first).ok_or_else(|| damaged(0))?;
+        let of = InRun { segment: &segment, log: request.log, run };
         let mut from = request.from;
         loop {
-            let (at, bytes) = blocks_for(blocks, from, request.bytes_max).ok_or_else(|| damaged(0))?;
+            let span = match self.span(of, from, request.bytes_max)? {
+                Look::Here(span) => span.ok_or_else(|| damaged(0))?,
+                Look::Wait(id) => return Ok(Read::Pending(id)),
+            };
+            let (at, bytes) = (span.at, span.bytes);
             let place = Place { source: Source::Segment(run.segment), at, bytes };
             let bytes = match self.segment_bytes(&segment, place)? {
                 Look::Here(bytes) => bytes,
                 Look::Wait(id) => return Ok(Read::Pending(id)),
             };
-            let end = at + bytes.len() as u64;
             let cut = Cut { log: request.log, at, bytes: &bytes, from: request.from };
             let Served { chunks, damage, checked } = cut_chunks(&cut, &segment, request);
             checked.iter().for_each(|at| self.trust.note(place.source, *at));
-            match (chunks.is_empty(), damage, blocks.blocks.iter().find(|block| block.at >= end)) {
+            match (chunks.is_empty(), damage, span.next) {
                 (true, Some(at), _) => return Err(damaged(at)),
                 // The offset lies in a gap at the end of the block.
-                (true, None, Some(next)) if next.first < request.until => from = next.first,
-                // A footer built again after damage ends too early.
-                (true, None, None) if blocks.last < run.last => return Err(damaged(blocks.end)),
+                (true, None, Some(next)) if next < request.until => from = next,
+                (true, None, None) if let Some(at) = span.broken_at => return Err(damaged(at)),
                 _ => return Ok(Read::Ready(chunks)),
             }
         }
@@ -93,24 +96,13 @@ impl Storage {
 
     // The open segment of this number, or a job that opens it.
     pub(crate) fn segment(&mut self, number: u64) -> Result<Look<OpenSegment>, StorageError> {
-        let file = self.index.store.file(number);
         if let Some(segment) = self.segments.get(number) {
             return Ok(Look::Here(segment.clone()));
         }
         if let Some(error) = self.desk.failed_opening(number) {
             return Err(error);
         }
-        let place = Place { source: Source::Segment(number), at: 0, bytes: 0 };
-        if let Some(id) = self.desk.waiting(&place) {
-            return Ok(Look::Wait(id));
-        }
-        let id = self.desk.begin(vec![place]);
-        let disk = Arc::clone(&self.disk);
-        self.jobs.push_back(Job::new(Lane::Read, move || {
-            let result = open_segment(&*disk, file);
-            JobDone { what: Outcome::Opened { id, file, result } }
-        }));
-        Ok(Look::Wait(id))
+        Ok(Look::Wait(self.open_by_job(number, false)))
     }
 
     /// Takes what opening a segment gave.
@@ -130,7 +122,7 @@ impl Storage {
         }
     }
 
-    fn segment_bytes(&mut self, segment: &OpenSegment, place: Place) -> Result<Look<Bytes>, StorageError> {
+    pub(crate) fn segment_bytes(&mut self, segment: &OpenSegment, place: Place) -> Result<Look<Bytes>, StorageError> {
         let found = match self.desk.take(&place) {
             Some(result) => result.map(Some),
             None => read_if_resident(&*segment.handle, place),
@@ -173,12 +165,14 @@ impl Storage {
         let Some(found) = self.index.get(log) else { return from };
         let next = match found.run_at(from) {
             None => found.window.get(found.window_at(from)).map(|extent| extent.last().plus(1)),
-            Some(run) => {
-                let footer = self.segments.get(run.segment).map(|segment| Arc::clone(&segment.footer));
-                let blocks = footer.as_ref().and_then(|footer| footer.run(log, run.first));
-                let next = blocks.and_then(|blocks| blocks.blocks.iter().find(|block| block.first > from));
-                Some(next.map_or(run.last.plus(1), |block| block.first))
-            }
+            Some(run) => match self.segments.get(run.segment).cloned() {
+                None => Some(run.last.plus(1)),
+                Some(segment) => match self.span(InRun { segment: &segment, log, run }, from, 0) {
+                    Ok(Look::Here(span)) => Some(span.and_then(|span| span.next).unwrap_or(run.last.plus(1))),
+                    // Its index is not at hand: the next offset meets the damage once more, or what lies behind it.
+                    Ok(Look::Wait(_)) | Err(_) => None,
+                },
+            },
         };
         next.unwrap_or(from).max(from.plus(1))
     }
@@ -213,9 +207,16 @@ impl Storage {
             Look::Here(segment) => segment,
             Look::Wait(id) => return Ok(Look::Wait(id)),
         };
-        let Some(blocks) = segment.footer.run(log, run.first) else { return Ok(Look::Here(None)) };
-        for block in blocks.blocks.iter().filter(|block| block.time_max >= time) {
-            let Some((at, bytes)) = blocks_for(blocks, block.first, 0) else { continue };
+        let of = InRun { segment: &segment, log, run };
+        let mut from = Some(start);
+        while let Some(first) = from {
+            let span = match self.late_span(of, first, time)? {
+                Look::Here(Some(span)) => span,
+                Look::Here(None) => break,
+                Look::Wait(id) => return Ok(Look::Wait(id)),
+            };
+            let (at, bytes) = (span.at, span.bytes);
+            from = span.next;
             let place = Place { source: Source::Segment(run.segment), at, bytes };
             let bytes = match self.segment_bytes(&segment, place)? {
                 Look::Here(bytes) => bytes,

@@ -11,7 +11,7 @@ use model::{ByteReader, ByteWriter, LogId, ReadError};
 
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
-use crate::segment::open::open_segment;
+use crate::segment::open::{BlockIndex, open_segment, whole_index};
 use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::{Damage, Disk};
 
@@ -132,34 +132,38 @@ impl Storage {
     }
 }
 
-// Walks the extents from `at` on. One whose header is damaged ends its run: the next run is found by the footer.
+// Walks the extents from `at` on. Behind a damaged header it goes on with the next block, by the index.
 fn step(disk: &dyn Disk, file: FileId, from: u64, bytes: u64) -> io::Result<Scrubbed> {
     let mut found = Scrubbed { file: file.number, ..Scrubbed::default() };
-    let Some(open) = open_segment(disk, file)? else {
+    let Some(open) = open_segment(disk, file, false)? else {
         found.damaged.push((0, file.own.map_or(LogId(0), |(log, _)| log)));
         return Ok(found);
     };
-    for run in open.footer.runs.iter().filter(|run| run.end > from) {
-        let mut at = from.max(run.at());
-        while at < run.end {
-            if found.bytes >= bytes {
-                found.next = Some(at);
-                return Ok(found);
-            }
-            let mut head = [0; EXTENT_HEADER_BYTES];
-            open.handle.read_at(at, &mut head)?;
-            let Some(header) = ExtentHeader::decode(&open.generation, &head) else {
-                found.damaged.push((at, run.log));
-                break;
-            };
-            let mut units = vec![0; header.bytes as usize];
-            let got = open.handle.read_at(at + EXTENT_HEADER_BYTES as u64, &mut units)?;
-            if !header.lost && (got < units.len() || crc32c(&units) != header.crc) {
-                found.damaged.push((at, header.log));
-            }
-            found.bytes += header.whole_bytes();
-            at += header.whole_bytes();
+    let (mut at, end) = (from.max(EXTENTS_AT), open.end());
+    while at < end {
+        if found.bytes >= bytes {
+            found.next = Some(at);
+            return Ok(found);
         }
+        let mut head = [0; EXTENT_HEADER_BYTES];
+        open.handle.read_at(at, &mut head)?;
+        let Some(header) = ExtentHeader::decode(&open.generation, &head) else {
+            let (log, next) = open.around(at);
+            found.damaged.push((at, log.or(file.own.map(|(log, _)| log)).unwrap_or(LogId(0))));
+            at = next.unwrap_or(end);
+            continue;
+        };
+        let mut units = vec![0; header.bytes as usize];
+        let got = open.handle.read_at(at + EXTENT_HEADER_BYTES as u64, &mut units)?;
+        if !header.lost && (got < units.len() || crc32c(&units) != header.crc) {
+            found.damaged.push((at, header.log));
+        }
+        found.bytes += header.whole_bytes();
+        at += header.whole_bytes();
+    }
+    let indexed = matches!(open.index, BlockIndex::Pages(..));
+    if indexed && whole_index(&*open.handle, &open.generation)?.is_none() {
+        tracing::warn!(file = %file.name(), "scrubbing has found its index damaged; reads build it from the data");
     }
     Ok(found)
 }

@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod copy;
 pub(crate) mod footer;
 pub(crate) mod open;
+pub(crate) mod pages;
 pub(crate) mod source;
 
 use model::{ByteReader, ByteWriter, FormatTag, LogId, Offset, Wall};

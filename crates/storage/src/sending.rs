@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use model::{FormatTag, LogId, Offset};
 
+use crate::blocks::InRun;
 use crate::bring::Brought;
 use crate::engine::Storage;
 use crate::index::{Extent, Run};
 use crate::reading::Look;
 use crate::reads::{Source, WindowReader, chunk, wanted};
-use crate::segment::open::{OpenSegment, blocks_for};
+use crate::segment::open::OpenSegment;
 use crate::segment::{EXTENT_HEADER_BYTES, ExtentHeader};
 use crate::trust::SEND_BYTES_MIN;
 use crate::{DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, read::HEAD_BYTES};
@@ -112,12 +113,18 @@ impl Storage {
         };
         // A footer built again after damage may have made two runs one: what lies behind this run is not next.
         let request = &ReadRequest { until: request.until.min(run.last.plus(1)), ..*request };
-        let Some(blocks) = segment.footer.run(request.log, run.first) else { return Ok(Found::Nothing) };
-        let Some((mut at, _)) = blocks_for(blocks, request.from, 0) else { return Ok(Found::Nothing) };
+        let of = InRun { segment: &segment, log: request.log, run };
+        let span = match self.span(of, request.from, 0)? {
+            Look::Here(Some(span)) => span,
+            Look::Here(None) => return Ok(Found::Nothing),
+            Look::Wait(id) => return Ok(Found::Wait(id)),
+        };
+        let end = span.broken_at.unwrap_or(run.at + run.bytes);
+        let mut at = span.at;
         let (mut parts, mut total, mut passed_over) = (Vec::new(), 0, 0);
         let mut cold = false;
         let sends = segment.handle.descriptor().is_some();
-        while sends && at < blocks.end && passed_over <= PASSED_OVER_MAX {
+        while sends && at < end && passed_over <= PASSED_OVER_MAX {
             let Some((extent, head)) = look(&segment, request.log, at) else {
                 cold = segment.handle.read_now(at, &mut [0]).is_ok_and(|read| read.is_none());
                 break;

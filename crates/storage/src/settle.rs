@@ -215,7 +215,8 @@ impl Storage {
                     // No run crosses from one segment of the log into the next.
                     let end = log.shape.next_after(first).unwrap_or(Offset(u64::MAX));
                     let found = std::iter::from_fn(|| left.next_if(|extent| extent.first < end)).collect();
-                    let group = Group { log: *id, start: log.start, source: Source::Window(found) };
+                    let (start, step) = (log.start, self.index.step(*id));
+                    let group = Group { log: *id, start, step, source: Source::Window(found) };
                     plan.bytes += group.bytes();
                     plan.groups.push(group);
                 }

@@ -86,9 +86,15 @@ impl Core {
     pub(crate) fn topic_made(&mut self, tenant: &Name, topic: &Topic, info: TopicInfo) {
         let settings = Arc::new(LogSettings::of_topic(topic));
         for log in &info.partitions {
-            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
+            self.add_log(*log, Offset::ZERO, &settings);
         }
         self.topics.add(tenant, info);
+    }
+
+    /// Makes a topic's log known; `next` is the offset of its next message.
+    pub(crate) fn add_log(&mut self, log: LogId, next: Offset, settings: &Arc<LogSettings>) {
+        self.storage.set_index_step(log, settings.index_step);
+        self.partitions.add(log, next, Arc::clone(settings));
     }
 
     /// Makes a topic that was checked.
@@ -132,6 +138,7 @@ impl Core {
         let info = self.topics.get_mut(tenant, name).ok_or_else(missing)?;
         info.intake = config::intake(&config);
         for log in &info.partitions {
+            self.storage.set_index_step(*log, settings.index_step);
             if let Some(partition) = self.partitions.get_mut(*log) {
                 partition.log.settings = Arc::clone(&settings);
             }
@@ -168,7 +175,7 @@ impl Core {
         let partitions = made.iter().map(|log| Partition { log: log.0 }).collect();
         let lsn = self.run(&Command::GrowTopic(TopicGrowth { tenant: key.0, name: key.1, partitions }))?;
         for log in &made {
-            self.partitions.add(*log, Offset::ZERO, Arc::clone(&settings));
+            self.add_log(*log, Offset::ZERO, &settings);
         }
         self.topics.get_mut(tenant, name).ok_or_else(missing)?.partitions.extend(&made);
         Ok((made, lsn))

@@ -7,6 +7,9 @@ use cluster::meta::{QueueKind, Topic, TopicConfig};
 
 use super::config;
 
+/// The usual step of an index; storage's own.
+const INDEX_STEP: u32 = 64 << 10;
+
 /// The settings of a log.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct LogSettings {
@@ -18,6 +21,8 @@ pub(crate) struct LogSettings {
     pub(crate) retention: Option<Retention>,
     /// How it is compacted; `None`: it is not.
     pub(crate) compaction: Option<Compaction>,
+    /// Bytes from one entry of its index on disk to the next.
+    pub(crate) index_step: u32,
     /// Messages are seen once they are written, also those whose writers wait for a sync.
     pub(crate) seen_when_written: bool,
 }
@@ -93,6 +98,7 @@ impl LogSettings {
                 lag_max_ms: number("max.compaction.lag.ms"),
                 dirty_ratio: config::value(config, "min.cleanable.dirty.ratio").parse().unwrap_or(0.5),
             }),
+            index_step: u32::try_from(number("index.interval.bytes")).unwrap_or(INDEX_STEP),
             seen_when_written: false,
         }
     }
@@ -102,9 +108,15 @@ impl LogSettings {
     pub(crate) fn of_queue(kind: QueueKind) -> Arc<LogSettings> {
         static SHARED: LazyLock<[Arc<LogSettings>; 2]> = LazyLock::new(|| {
             let rolling = Rolling { bytes: u64::MAX, ms: i64::MAX, jitter_ms: 0 };
-            let (batch_bytes_max, retention, compaction) = (usize::MAX, None, None);
             [false, true].map(|seen_when_written| {
-                Arc::new(LogSettings { batch_bytes_max, rolling, retention, compaction, seen_when_written })
+                Arc::new(LogSettings {
+                    batch_bytes_max: usize::MAX,
+                    rolling,
+                    retention: None,
+                    compaction: None,
+                    index_step: INDEX_STEP,
+                    seen_when_written,
+                })
             })
         });
         let [safe, plain] = &*SHARED;
@@ -126,7 +138,7 @@ mod tests {
         let plain = LogSettings::of_config(&TopicConfig::new());
         assert_eq!(plain.batch_bytes_max, 1_048_588);
         assert_eq!(plain.rolling, Rolling { bytes: 1 << 30, ms: 604_800_000, jitter_ms: 0 });
-        assert_eq!(plain.compaction, None);
+        assert_eq!((plain.compaction, plain.index_step), (None, INDEX_STEP));
         let set = [("cleanup.policy", "compact"), ("max.message.bytes", "500"), ("min.cleanable.dirty.ratio", "0.1")];
         let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let set = LogSettings::of_config(&set);

@@ -51,6 +51,8 @@ enum Task {
 pub(crate) struct Weeder {
     disk: Arc<dyn Disk>,
     request: CompactRequest,
+    /// Bytes from one entry of the new file's index to the next.
+    step: u32,
     keys: KeyMap,
     /// Keys are known up to here.
     mapped: Offset,
@@ -70,7 +72,7 @@ impl Weeder {
     /// Begins with the keys of `items`.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
-        request: CompactRequest,
+        (request, step): (CompactRequest, u32),
         items: Vec<Item>,
         files: Vec<Arc<JournalFile>>,
     ) -> Weeder {
@@ -80,6 +82,7 @@ impl Weeder {
             keys: KeyMap::new(request.keys_bytes_max),
             mapped: Offset::ZERO,
             request,
+            step,
             items: items.into(),
             run_at: None,
             task: Task::Map,
@@ -242,7 +245,7 @@ impl Weeder {
         if let Some((held, units)) = pending
             && format.allows_gaps()
             && held.format == header.format
-            && units.len() + out.len() <= EXTENT_BYTES_MAX
+            && units.len() + out.len() <= EXTENT_BYTES_MAX.min(self.step as usize)
             && let Ok(span) = u32::try_from(left.last.since(held.first))
         {
             held.last_delta = span;
@@ -261,7 +264,11 @@ impl Weeder {
         let Some((header, units)) = extent else { return Ok(()) };
         let builder = match builder {
             Some(builder) => builder,
-            None => builder.insert(Box::new(Builder::new(&*self.disk, *file)?)),
+            None => {
+                let builder = builder.insert(Box::new(Builder::new(&*self.disk, *file)?));
+                builder.begin_run(self.step)?;
+                builder
+            }
         };
         builder.add(&header, &units)
     }

@@ -14,7 +14,7 @@ use crate::journal::frame::{
 use crate::journal::record::{Record, StateChangeRecord, read_record};
 use crate::journal::recover::disk_error;
 use crate::journal::scan::Scanner;
-use crate::segment::open::read_footer;
+use crate::segment::open::whole_index;
 use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::{Damage, Disk, DiskFile, Owner, StorageError};
 
@@ -88,7 +88,7 @@ pub fn items(disk: &dyn Disk, name: &str, visit: &mut dyn FnMut(Item) -> bool) -
         Err(BadHeader::Damaged) => return Err(StorageError::Unusable(format!("{name}: both headers are damaged"))),
         Err(BadHeader::Version(version)) => {
             return Err(StorageError::Unusable(format!(
-                "{name} is of format version {version}, newer than this program"
+                "{name} is of format version {version}, which this program cannot read"
             )));
         }
     };
@@ -152,12 +152,12 @@ fn item(record: Record<'_>, units_at: u64, scanner: &mut Scanner<'_>) -> io::Res
 }
 
 fn store(file: &JournalFile, visit: &mut dyn FnMut(Item) -> bool) -> io::Result<()> {
-    let footer = read_footer(&*file.handle, &file.generation)?;
-    let end = footer.as_ref().map_or(u64::MAX, |footer| footer.runs.iter().map(|run| run.end).max().unwrap_or(0));
+    let indexed = whole_index(&*file.handle, &file.generation)?;
+    let end = indexed.unwrap_or(u64::MAX);
     let mut at = EXTENTS_AT;
     while at < end {
         let Some((header, units)) = extent(&*file.handle, &file.generation, at)? else {
-            // Behind a footer that is whole, this must be damage; without one it may be the end.
+            // Before an index that is whole, this must be damage; without one it may be the end.
             visit(Item::Damaged { at });
             return Ok(());
         };
@@ -176,7 +176,7 @@ fn store(file: &JournalFile, visit: &mut dyn FnMut(Item) -> bool) -> io::Result<
         }
         at += header.whole_bytes();
     }
-    if footer.is_none() {
+    if indexed.is_none() {
         visit(Item::Damaged { at });
     }
     Ok(())
@@ -227,7 +227,7 @@ pub(super) fn check(
         }
     }
     if let Some(generation) = generation
-        && read_footer(&*handle, &generation).map_err(told)?.is_none()
+        && whole_index(&*handle, &generation).map_err(told)?.is_none()
     {
         damaged(len.saturating_sub(head), 0);
     }

@@ -22,7 +22,8 @@ use crate::journal::recover::disk_error;
 use crate::journal::scan::Scanner;
 use crate::segment::FileId;
 use crate::segment::footer::Footer;
-use crate::segment::open::{read_footer, rebuild};
+use crate::segment::open::{rebuild, whole_index};
+use crate::segment::pages::encode;
 use crate::{Damage, Disk, DiskFile, StorageError, checkpoint};
 
 /// An entry of the journal's end that goes: nothing says that it was ever durable, and it is not whole or stands behind
@@ -285,15 +286,15 @@ fn store_file(disk: &dyn Disk, file: FileId, index: &Index) -> io::Result<Vec<Re
     let [first, copy] = &copies;
     let Ok(head) = pick_header(&SEGMENT, file.number, [first, copy]) else { return Ok(Vec::new()) };
     let header = header(&name, file.number, &SEGMENT, &copies, [0, copy_at]);
-    if read_footer(&*handle, &head.generation)?.is_some() {
+    if whole_index(&*handle, &head.generation)?.is_some() {
         return Ok(header.into_iter().collect());
     }
     // The header in front comes first: the other one is written over with the new end.
     let mut made: Vec<Rebuild> = header.into_iter().filter(|made| made.at == 0).collect();
     let footer = rebuild(&*handle, &head.generation)?;
     if reaches_all(&footer, file, index) {
-        let at = footer.runs.iter().map(|run| run.end).max().unwrap_or(0);
-        let mut bytes = footer.encode(&head.generation, at);
+        let at = footer.end();
+        let mut bytes = encode(footer.entries(), &head.generation, at);
         bytes.extend_from_slice(&head.encode(&SEGMENT));
         let what = "the file's index, from its data";
         made.push(Rebuild { file: name, at: copy_at, what, part: Part::End(at, bytes) });

@@ -14,8 +14,10 @@ pub(crate) const ENTRIES_AT: u64 = 4096;
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// Where the second copy of a journal file's header lies: one flipped bit must not cost a whole file.
 pub(crate) const HEADER_COPY_AT: usize = 2048;
-/// The version of the format this program writes.
-pub(crate) const VERSION: u32 = 1;
+/// The version of the journal's format.
+pub(crate) const JOURNAL_VERSION: u32 = 1;
+/// The version of the format of packs and segments: 2 since their index is in pages.
+const SEGMENT_VERSION: u32 = 2;
 
 /// What a file is, in its first bytes.
 pub(crate) type Magic = [u8; 8];
@@ -57,7 +59,7 @@ pub(crate) enum BadHeader {
     Unfinished,
     /// Damaged.
     Damaged,
-    /// Written by a newer program.
+    /// Of another version of the format.
     Version(u32),
 }
 
@@ -67,13 +69,18 @@ impl From<ReadError> for BadHeader {
     }
 }
 
+// The version that is written, and the only one that is read.
+fn version_of(magic: &Magic) -> u32 {
+    if *magic == SEGMENT { SEGMENT_VERSION } else { JOURNAL_VERSION }
+}
+
 impl FileHeader {
     /// The header as bytes.
     pub(crate) fn encode(&self, magic: &Magic) -> Vec<u8> {
         let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
         let mut writer = ByteWriter::new(&mut out);
         writer.bytes(magic);
-        writer.u32(VERSION);
+        writer.u32(version_of(magic));
         writer.u64(self.number);
         writer.bytes(&self.generation);
         writer.bytes(&[0; 24]);
@@ -100,7 +107,7 @@ impl FileHeader {
             return Err(BadHeader::Damaged);
         }
         let version = reader.u32()?;
-        if version != VERSION {
+        if version != version_of(magic) {
             return Err(BadHeader::Version(version));
         }
         Ok(FileHeader { number: reader.u64()?, generation: reader.id()? })

@@ -149,7 +149,7 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
             Err(BadHeader::Version(version)) => {
                 return Err(StorageError::Unusable(format!(
                     "{name} is of format version {version}; this program knows {}",
-                    super::frame::VERSION
+                    super::frame::JOURNAL_VERSION
                 )));
             }
             Err(bad) => {

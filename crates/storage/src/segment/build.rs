@@ -8,14 +8,17 @@ use model::LogId;
 use model::checksum::crc32c;
 
 use super::footer::{Footer, FooterRun};
+use super::pages::encode;
 use super::{EXTENTS_AT, ExtentHeader, FileId};
 use crate::index::Run;
 use crate::journal::files::new_generation;
 use crate::journal::frame::{FileHeader, Generation, SEGMENT};
 use crate::{Disk, DiskFile};
 
-/// Neighbours are made one extent up to this.
+/// Neighbours are made one extent up to this, or up to the index's step, if that is less.
 const MERGE_BYTES_MAX: usize = 64 << 10;
+/// The step of the index unless it is said otherwise: what is read is checked, and that can only be a whole extent.
+pub(crate) const STEP_BYTES: u32 = 64 << 10;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// A file being written.
@@ -32,6 +35,8 @@ pub(crate) struct Builder {
     held_units: Vec<u8>,
     /// The next extent begins a run.
     fresh: bool,
+    /// Bytes from one entry of the index to the next.
+    step: u32,
 }
 
 impl Builder {
@@ -55,16 +60,19 @@ impl Builder {
             held: None,
             held_units: Vec::new(),
             fresh: true,
+            step: STEP_BYTES,
         })
     }
 
-    /// What is added from here on is another run. Runs come in the order of logs and offsets.
+    /// What is added from here on is another run, with so many bytes from one entry of the index to the next. Runs come
+    /// in the order of logs and offsets.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn begin_run(&mut self) -> io::Result<()> {
+    pub(crate) fn begin_run(&mut self, step: u32) -> io::Result<()> {
         self.release()?;
         self.fresh = true;
+        self.step = step;
         Ok(())
     }
 
@@ -98,14 +106,14 @@ impl Builder {
                 && dense(held)
                 && dense(next)
                 && held.last().plus(1) == next.first
-                && self.held_units.len() + next.bytes as usize <= MERGE_BYTES_MAX
+                && self.held_units.len() + next.bytes as usize <= MERGE_BYTES_MAX.min(self.step as usize)
         })
     }
 
     fn release(&mut self) -> io::Result<()> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         held.crc = crc32c(&self.held_units); // of all that joined; that of one is what it was
-        self.footer.push(&held, self.at + self.buffer.len() as u64, !self.fresh);
+        self.footer.push(&held, self.at + self.buffer.len() as u64, (!self.fresh, u64::from(self.step)));
         self.fresh = false;
         held.encode(&self.generation, &mut self.buffer);
         self.buffer.append(&mut self.held_units);
@@ -135,7 +143,7 @@ impl Builder {
     pub(crate) fn finish(mut self) -> io::Result<(Vec<(LogId, Run)>, u64)> {
         self.release()?;
         let at = self.at + self.buffer.len() as u64;
-        self.buffer.extend_from_slice(&self.footer.encode(&self.generation, at));
+        self.buffer.extend_from_slice(&encode(self.footer.entries(), &self.generation, at));
         let header = FileHeader { number: self.file.number, generation: self.generation };
         self.buffer.extend_from_slice(&header.encode(&SEGMENT));
         self.write()?;

@@ -33,6 +33,8 @@ pub(crate) struct Group {
     pub(crate) log: LogId,
     /// What lies before this is not copied out of the store.
     pub(crate) start: Offset,
+    /// Bytes from one entry of the index to the next.
+    pub(crate) step: u32,
     pub(crate) source: Source,
 }
 
@@ -207,7 +209,7 @@ impl Copier {
             Source::Window(_) => 0,
         };
         if let Some(builder) = if is_own { &mut self.own } else { &mut self.pack } {
-            builder.begin_run()?;
+            builder.begin_run(group.step)?;
         }
         self.in_hand = Some(InHand { group, is_own, item: 0, at });
         Ok(())
@@ -220,7 +222,7 @@ impl Copier {
             Source::Window(extents) => {
                 if let Some(extent) = extents.get(hand.item) {
                     let (header, units) = self.sources.extent(hand.group.log, extent)?;
-                    self.add(&header, &units, hand.is_own)?;
+                    self.add(&header, &units, (hand.is_own, hand.group.step))?;
                 }
                 hand.item += 1;
                 hand.item < extents.len()
@@ -233,7 +235,7 @@ impl Copier {
                 }
                 hand.at += header.whole_bytes();
                 if header.last() >= hand.group.start {
-                    self.add(&header, &units, hand.is_own)?;
+                    self.add(&header, &units, (hand.is_own, hand.group.step))?;
                 } else {
                     self.done_bytes += header.whole_bytes();
                 }
@@ -252,7 +254,7 @@ impl Copier {
         Ok(true)
     }
 
-    fn add(&mut self, header: &ExtentHeader, units: &[u8], is_own: bool) -> io::Result<()> {
+    fn add(&mut self, header: &ExtentHeader, units: &[u8], (is_own, step): (bool, u32)) -> io::Result<()> {
         let builder = if is_own { &mut self.own } else { &mut self.pack };
         let builder = match builder {
             Some(builder) => builder,
@@ -260,7 +262,9 @@ impl Copier {
                 let own = is_own.then_some((header.log, header.first));
                 let file = FileId { number: self.number, own };
                 self.number += 1;
-                builder.insert(Builder::new(&*self.disk, file)?)
+                let builder = builder.insert(Builder::new(&*self.disk, file)?);
+                builder.begin_run(step)?;
+                builder
             }
         };
         self.done_bytes += header.whole_bytes();

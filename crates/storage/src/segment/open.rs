@@ -7,30 +7,72 @@ use bytes::Bytes;
 use model::checksum::crc32c;
 use model::{LogId, Offset};
 
-use super::footer::{Footer, FooterRun, TRAILER_BYTES};
+use super::build::STEP_BYTES;
+use super::footer::{Footer, FooterRun};
+use super::pages::{IndexAt, Page, TRAILER_BYTES};
 use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::index::IdMap;
-use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, Generation, SEGMENT, pick_header, seeded_crc};
+use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, Generation, SEGMENT, pick_header};
 use crate::{Disk, DiskFile};
 
 /// Kept open at most. Descriptors are scarce where many connections are.
 const OPEN_MAX: usize = 128;
-/// Memory of their footers at most.
-const FOOTER_BYTES_MAX: usize = 8 << 20;
+/// Memory of their indexes at most.
+const INDEX_BYTES_MAX: usize = 8 << 20;
+
+/// How blocks are found in a file.
+#[derive(Clone)]
+pub(crate) enum BlockIndex {
+    /// By the pages of its index, of which this is the one at the top.
+    Pages(IndexAt, Arc<Page>),
+    /// By what walking the extents gave: its index is damaged.
+    Built(Arc<Footer>),
+}
 
 /// An open segment.
 #[derive(Clone)]
 pub(crate) struct OpenSegment {
     pub(crate) handle: Arc<dyn DiskFile>,
     pub(crate) generation: Generation,
-    pub(crate) footer: Arc<Footer>,
+    pub(crate) index: BlockIndex,
 }
 
-/// Opens `file`; `Ok(None)` when its header is damaged.
+impl OpenSegment {
+    /// Where its last extent ends.
+    pub(crate) fn end(&self) -> u64 {
+        match &self.index {
+            BlockIndex::Pages(index, _) => index.at,
+            BlockIndex::Built(footer) => footer.end(),
+        }
+    }
+
+    /// The log of the block around `at`, and where the next block begins. Waits for the disk.
+    pub(crate) fn around(&self, at: u64) -> (Option<LogId>, Option<u64>) {
+        match &self.index {
+            BlockIndex::Pages(index, _) => next_block(&*self.handle, &self.generation, (index, at)),
+            BlockIndex::Built(footer) => {
+                let entries = footer.entries();
+                let next = entries.partition_point(|entry| entry.at <= at);
+                let around = next.checked_sub(1).and_then(|before| entries.get(before)).map(|entry| entry.log);
+                (around, entries.get(next).map(|entry| entry.at))
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match &self.index {
+            BlockIndex::Pages(_, root) => root.memory(),
+            BlockIndex::Built(footer) => footer.memory(),
+        }
+    }
+}
+
+/// Opens `file`; `Ok(None)` when its header is damaged. `anew`: a page of its index was found damaged, so the index is
+/// built again from the data; as it is if its trailer or the page at the top is.
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn open_segment(disk: &dyn Disk, file: FileId) -> io::Result<Option<OpenSegment>> {
+pub(crate) fn open_segment(disk: &dyn Disk, file: FileId, anew: bool) -> io::Result<Option<OpenSegment>> {
     let handle = disk.open(&file.name(), false)?;
     let len = handle.len()?;
     let (mut bytes, mut copy) = ([0; FILE_HEADER_BYTES], [0; FILE_HEADER_BYTES]);
@@ -40,55 +82,118 @@ pub(crate) fn open_segment(disk: &dyn Disk, file: FileId) -> io::Result<Option<O
         Ok(header) => header.generation,
         Err(BadHeader::Damaged | BadHeader::Unfinished) => return Ok(None),
         Err(BadHeader::Version(version)) => {
-            return Err(io::Error::other(format!("format version {version} is newer than this program")));
+            return Err(io::Error::other(format!("it is of format version {version}, which this program cannot read")));
         }
     };
-    let footer = match read_footer(&*handle, &generation)? {
-        Some(footer) => footer,
-        None => rebuild(&*handle, &generation)?,
+    let found = match find_index(&*handle, &generation)?.filter(|_| !anew) {
+        // What the disk does not give is made from the data, too.
+        Some(index) => {
+            read_page(&*handle, &generation, (&index, index.root())).ok().flatten().map(|root| (index, root))
+        }
+        None => None,
     };
-    Ok(Some(OpenSegment { handle, generation, footer: Arc::new(footer) }))
+    let index = match found {
+        Some((index, root)) => BlockIndex::Pages(index, Arc::new(root)),
+        None => {
+            tracing::warn!(file = %file.name(), "its index is damaged and is built again from the data");
+            BlockIndex::Built(Arc::new(rebuild(&*handle, &generation)?))
+        }
+    };
+    Ok(Some(OpenSegment { handle, generation, index }))
 }
 
-/// The footer, if it passes its check.
+/// Where the index lies, if the trailer passes its check.
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn read_footer(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<Footer>> {
+pub(crate) fn find_index(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<IndexAt>> {
     let len = handle.len()?;
     let mut trailer = [0; TRAILER_BYTES];
     let behind = (TRAILER_BYTES + FILE_HEADER_BYTES) as u64;
     handle.read_at(len.saturating_sub(behind), &mut trailer)?;
-    let Some((at, bytes, crc)) = Footer::locate(generation, &trailer) else { return Ok(None) };
-    if at.checked_add(bytes).is_none_or(|end| end > len) {
-        return Ok(None);
-    }
-    let mut footer = vec![0; bytes as usize];
-    handle.read_at(at, &mut footer)?;
-    if seeded_crc(generation, &footer) != crc {
-        return Ok(None);
-    }
-    Ok(Footer::decode(&footer).ok())
+    Ok(IndexAt::decode(generation, &trailer, len))
 }
 
-/// A footer made from the data: walks from extent to extent. What lies behind a damaged header stays out of reach, and
-/// so does an extent that was cut: blocks are read whole, and those before it are not to suffer.
+/// A page of the index; `None` when it is damaged.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn read_page(
+    handle: &dyn DiskFile,
+    generation: &Generation,
+    (index, number): (&IndexAt, u32),
+) -> io::Result<Option<Page>> {
+    let (at, bytes) = index.place(number);
+    let mut buffer = vec![0; bytes];
+    let got = handle.read_at(at, &mut buffer)?;
+    Ok(buffer.get(..got).and_then(|bytes| Page::decode(generation, number, bytes)))
+}
+
+/// Where the extents end, if every page of the index passes its check.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn whole_index(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Option<u64>> {
+    let Some(index) = find_index(handle, generation)? else { return Ok(None) };
+    for number in 0..=index.root() {
+        if read_page(handle, generation, (&index, number))?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(index.at))
+}
+
+/// The log of the block around `at`, and where the next block begins, as far as pages of the index are whole.
+pub(crate) fn next_block(
+    handle: &dyn DiskFile,
+    generation: &Generation,
+    (index, at): (&IndexAt, u64),
+) -> (Option<LogId>, Option<u64>) {
+    let mut around = None;
+    for number in 0..=index.root() {
+        let Some(page) = read_page(handle, generation, (index, number)).ok().flatten() else { continue };
+        if page.level > 0 {
+            break;
+        }
+        let next = page.entries.partition_point(|entry| entry.at <= at);
+        around = next.checked_sub(1).and_then(|before| page.entries.get(before)).map(|entry| entry.log).or(around);
+        if let Some(next) = page.entries.get(next) {
+            return (around, Some(next.at));
+        }
+    }
+    (around, None)
+}
+
+/// The runs and blocks made from the data: walks from extent to extent. Behind a damaged header it goes on with the next
+/// block that what is left of the index knows of; an extent that was cut is left out: blocks are read whole, and those
+/// before it are not to suffer.
 ///
 /// # Errors
 /// The disk's.
 pub(crate) fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Result<Footer> {
     let mut footer = Footer::default();
-    let len = handle.len()?;
+    let index = find_index(handle, generation)?;
+    let end = index.map_or(handle.len()?, |index| index.at);
     let mut at = EXTENTS_AT;
     let mut bytes = [0; EXTENT_HEADER_BYTES];
-    loop {
+    let mut step = u64::from(STEP_BYTES);
+    while at < end {
         let got = handle.read_at(at, &mut bytes)?;
         let header = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes));
-        let whole = header.filter(|header| at + header.whole_bytes() <= len);
-        let Some(header) = whole else { return Ok(footer) };
-        footer.push(&header, at, true);
-        at += header.whole_bytes();
+        match header.filter(|header| at + header.whole_bytes() <= end) {
+            Some(header) => {
+                footer.push(&header, at, (true, step));
+                at += header.whole_bytes();
+                step = u64::from(STEP_BYTES);
+            }
+            None => {
+                let next = index.as_ref().and_then(|index| next_block(handle, generation, (index, at)).1);
+                let Some(next) = next else { break };
+                (at, step) = (next, 0); // a block of its own: the one before reaches over the damage
+            }
+        }
     }
+    Ok(footer)
 }
 
 /// What is wanted of a block.
@@ -146,12 +251,13 @@ pub(crate) fn blocks_for(run: &FooterRun, from: Offset, bytes_max: usize) -> Opt
     Some((at, usize::try_from(end_of(last).checked_sub(at)?).ok()?))
 }
 
-/// Segments kept open, the least used let go of first.
+/// Segments kept open and pages of their indexes, the least used let go of first.
 #[derive(Default)]
 pub(crate) struct OpenSegments {
     open: IdMap<u64, (OpenSegment, u64)>,
+    pages: IdMap<(u64, u32), (Arc<Page>, u64)>,
     clock: u64,
-    footer_bytes: usize,
+    index_bytes: usize,
 }
 
 impl OpenSegments {
@@ -165,19 +271,52 @@ impl OpenSegments {
     pub(crate) fn insert(&mut self, number: u64, segment: OpenSegment) {
         self.remove(number);
         self.clock += 1;
-        self.footer_bytes += segment.footer.memory();
+        self.index_bytes += segment.memory();
         self.open.insert(number, (segment, self.clock));
-        while self.open.len() > OPEN_MAX || (self.footer_bytes > FOOTER_BYTES_MAX && self.open.len() > 1) {
+        self.shrink();
+        while self.open.len() > OPEN_MAX || (self.index_bytes > INDEX_BYTES_MAX && self.open.len() > 1) {
             let oldest = self.open.iter().min_by_key(|(_, (_, used))| *used).map(|(number, _)| *number);
             let Some(oldest) = oldest else { break };
             self.remove(oldest);
         }
     }
 
-    pub(crate) fn remove(&mut self, number: u64) {
-        if let Some((segment, _)) = self.open.remove(&number) {
-            self.footer_bytes -= segment.footer.memory();
+    /// A page of the index of an open segment, if it is kept.
+    pub(crate) fn page(&mut self, number: u64, page: u32) -> Option<Arc<Page>> {
+        self.clock += 1;
+        let (found, used) = self.pages.get_mut(&(number, page))?;
+        *used = self.clock;
+        Some(Arc::clone(found))
+    }
+
+    /// Keeps a page.
+    pub(crate) fn keep_page(&mut self, (number, page): (u64, u32), content: Arc<Page>) {
+        self.clock += 1;
+        self.index_bytes += content.memory();
+        if let Some((before, _)) = self.pages.insert((number, page), (content, self.clock)) {
+            self.index_bytes -= before.memory();
         }
+        self.shrink();
+    }
+
+    // Never the newest page: whoever asked for it must find it.
+    fn shrink(&mut self) {
+        while self.index_bytes > INDEX_BYTES_MAX && self.pages.len() > 1 {
+            let oldest = self.pages.iter().min_by_key(|(_, (_, used))| *used).map(|(place, _)| *place);
+            let Some((page, _)) = oldest.and_then(|oldest| self.pages.remove(&oldest)) else { break };
+            self.index_bytes -= page.memory();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) {
+        let Some((segment, _)) = self.open.remove(&number) else { return };
+        self.index_bytes -= segment.memory();
+        let index_bytes = &mut self.index_bytes;
+        self.pages.retain(|(of, _), (page, _)| {
+            let stays = *of != number;
+            *index_bytes -= if stays { 0 } else { page.memory() };
+            stays
+        });
     }
 }
 

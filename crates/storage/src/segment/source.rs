@@ -68,7 +68,7 @@ impl Sources {
     pub(crate) fn run(&mut self, file: FileId, run: &Run, at: u64) -> io::Result<Option<(ExtentHeader, Bytes)>> {
         if !self.open.contains_key(&file.number) {
             // One that is gone was trimmed away meanwhile; one that cannot be read is left alone.
-            let Ok(Some(segment)) = open_segment(&*self.disk, file) else { return Ok(None) };
+            let Ok(Some(segment)) = open_segment(&*self.disk, file, false) else { return Ok(None) };
             self.open.insert(file.number, segment);
         }
         let end = run.at + run.bytes;

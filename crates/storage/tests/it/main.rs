@@ -8,6 +8,7 @@ mod compaction_faults;
 mod damage;
 mod faults;
 mod format;
+mod indexes;
 mod model;
 mod pace;
 mod reads;
