@@ -55,7 +55,8 @@ pub struct Args {
 /// When a broker refuses anything.
 pub fn run(args: &Args) -> Outcome<()> {
     println!(
-        "MB/s offered  acks  broker           MB/s   ack ms: p50     p99   p99.9      max   CPU s/M  others' CPU  RSS MiB"
+        "MB/s offered  acks  broker           MB/s   ack ms: p50     p99   p99.9      max   CPU s/M  \
+         others' CPU  RSS MiB"
     );
     for &rate in &args.rates {
         for pair in 1..=args.pairs {

@@ -372,8 +372,8 @@ impl Storage {
         self.failure.as_ref()
     }
 
-    /// From now on what is written of `log` to files of the store has an entry in their index every so many bytes, and is
-    /// no longer back to back in one piece than that. Usually 64 KiB; for who reads single messages all over a log less is
+    /// From now on what is written of `log` to files of the store has an entry in their index every so many bytes, and
+    /// lies there in pieces no larger than that. Usually 64 KiB; for who reads single messages all over a log less is
     /// better. Forgotten by a restart: whoever owns the log says it again.
     pub fn set_index_step(&mut self, log: LogId, bytes: u32) {
         self.index.set_step(log, bytes.clamp(INDEX_STEP_MIN, INDEX_STEP_MAX));

@@ -1,5 +1,5 @@
-//! The runs of a segment (of one log each) and their blocks by offset and time, in memory: while it is written, and when
-//! its index was damaged and is built again by walking the extents. As bytes it is the file's index (`pages`).
+//! The runs of a segment (of one log each) and their blocks by offset and time, in memory: while it is written, and
+//! when its index was damaged and is built again by walking the extents. As bytes it is the file's index (`pages`).
 
 use model::{LogId, Offset, Wall};
 

@@ -164,9 +164,9 @@ pub(crate) fn next_block(
     (around, None)
 }
 
-/// The runs and blocks made from the data: walks from extent to extent. Behind a damaged header it goes on with the next
-/// block that what is left of the index knows of; an extent that was cut is left out: blocks are read whole, and those
-/// before it are not to suffer.
+/// The runs and blocks made from the data: walks from extent to extent. Behind a damaged header it goes on with the
+/// next block that what is left of the index knows of; an extent that was cut is left out: blocks are read whole, and
+/// those before it are not to suffer.
 ///
 /// # Errors
 /// The disk's.

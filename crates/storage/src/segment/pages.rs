@@ -1,7 +1,7 @@
-//! The index at the end of a segment: pages of a fixed size, each with its own checksum, as a tree. The lowest level has
-//! an entry for each block, in the order of the file, which is by log and offset; above it each entry stands for a page.
-//! A look-up takes a page of each level, and two levels reach 4 GiB of blocks of 64 KiB. Pages are bytes here: who reads
-//! and keeps them is elsewhere (`blocks`).
+//! The index at the end of a segment: pages of a fixed size, each with its own checksum, as a tree. The lowest level
+//! has an entry for each block, in the order of the file, which is by log and offset; above it each entry stands for a
+//! page. A look-up takes a page of each level, and two levels reach 4 GiB of blocks of 64 KiB. Pages are bytes here:
+//! who reads and keeps them is elsewhere (`blocks`).
 
 use model::{ByteReader, ByteWriter, LogId, Offset, Wall};
 
