@@ -1,7 +1,8 @@
 """A broker of the test's own: started on free ports in a folder of its own, stopped, killed, and started again as it was.
 
 Used by every Python suite. With PEER_KAFKA=host:port or PEER_AMQP=host:port the tests run against that broker instead (to
-judge the tests themselves on the real systems); tests that kill the broker are then skipped.
+judge the tests themselves on the real systems); tests that kill the broker are then skipped, those that only restart it
+need PEER_AMQP_RESTART, a command that does it.
 """
 
 import json
@@ -89,6 +90,15 @@ class Broker:
         self.process.terminate()
         code = self.process.wait(timeout=30)
         assert code == 0, f"fourfold ended with {code}:\n{self.log()}"
+
+    def restart(self, hard):
+        """Ends it, by SIGKILL if `hard`, and starts it again. A peer is restarted by the command PEER_AMQP_RESTART."""
+        if self.peer:
+            command = os.environ.get("PEER_AMQP_RESTART") or pytest.skip("no command restarts the peer")
+            subprocess.run(command, shell=True, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            return
+        self.kill() if hard else self.stop()
+        self.start()
 
     def log(self):
         """The last lines it has said."""

@@ -10,6 +10,7 @@ mod external;
 mod foreign;
 mod frames;
 mod messages;
+mod queue_model;
 mod queues;
 mod random;
 mod replies;

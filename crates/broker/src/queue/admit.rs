@@ -4,11 +4,11 @@
 use model::{LogId, Marks};
 use storage::{Batch, StateChange, SyncPolicy, Target};
 
+use super::Overflow;
 use super::queue::Queue;
 use super::queues::{Queues, mark};
 use super::record;
 use super::sums::Weight;
-use super::{Overflow, QueueKind};
 use crate::core::Core;
 use crate::dead_letter::Dead;
 use crate::routing::{PublishRequest, partition_of};
@@ -129,11 +129,11 @@ impl Queues {
                 let Some(queue) = self.by_id.get_mut(&id).filter(|queue| queue.info.topic().is_none()) else {
                     continue;
                 };
-                let ends = !marks.persistent && queue.is_stored() && queue.kind() != QueueKind::Safe;
+                let weight = Weight::of(marks, queue.kind());
+                let weight = Weight { transient: weight.transient && queue.is_stored(), ..weight };
                 let Some(track) = queue.track(target.log).filter(|track| track.cursor.sums().is_some()) else {
                     continue;
                 };
-                let weight = Weight { transient: ends, ..Weight::of(marks) };
                 track.cursor.appended(target.first.0, weight);
                 mark(queue, &mut self.marked);
             }

@@ -355,8 +355,7 @@ fn count_rest(core: &mut Core, cursor: &mut Cursor, end: u64, kind: QueueKind) {
         let visit = &mut |unit: model::UnitAt| {
             let bytes = chunk.units.slice(unit.at..unit.at + unit.bytes);
             if let Ok(marks) = format.marks(&bytes) {
-                let transient = !marks.persistent && kind != QueueKind::Safe;
-                cursor.appended(unit.first.0, Weight { transient, ..Weight::of(&marks) });
+                cursor.appended(unit.first.0, Weight::of(&marks, kind));
             }
             ControlFlow::Continue(())
         };

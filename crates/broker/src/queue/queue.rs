@@ -253,8 +253,9 @@ impl Queue {
             QueueKind::Safe => Tell::Attempts,
             QueueKind::Stream => Tell::Offset,
         };
+        let weight = Weight::of(&looked.marks, self.kind());
         let track = self.tracks.get_mut(at)?;
-        let taken = track.cursor.take(session, tenths(now), Weight::of(&looked.marks))?;
+        let taken = track.cursor.take(session, tenths(now), weight)?;
         debug_assert_eq!(taken.offset, looked.offset);
         let offset = Offset(taken.offset);
         let key = DeliveryKey { queue: self.id, log: track.cursor.log, offset };
@@ -514,7 +515,7 @@ impl Queue {
 
 /// The lowest ready message of `track`, just looked at, dies.
 fn kill(track: &mut Track, rules: &mut Rules, looked: Looked, reason: Reason) {
-    let Some(offset) = track.cursor.pull(Weight::of(&looked.marks)) else { return };
+    let Some(offset) = track.cursor.pull(Weight::of(&looked.marks, rules.options.kind)) else { return };
     debug_assert_eq!(offset, looked.offset);
     if rules.options.dead_letters.is_none() {
         track.cursor.dead(offset);

@@ -5,6 +5,8 @@
 
 use model::Marks;
 
+use super::types::QueueKind;
+
 /// The sums of one log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
@@ -34,9 +36,9 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// Of a message with these marks.
-    pub(crate) fn of(marks: &Marks) -> Weight {
-        Weight { bytes: marks.body_bytes, transient: !marks.persistent }
+    /// Of a message with these marks in a queue of that kind: in a safe one every message lasts.
+    pub(crate) fn of(marks: &Marks, kind: QueueKind) -> Weight {
+        Weight { bytes: marks.body_bytes, transient: !marks.persistent && kind != QueueKind::Safe }
     }
 }
 

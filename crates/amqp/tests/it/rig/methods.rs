@@ -180,6 +180,18 @@ pub fn nack(channel: u16, tag: u64, bits: u8) -> Vec<u8> {
     })
 }
 
+pub fn recover(channel: u16) -> Vec<u8> {
+    method(channel, (60, 110), |out| out.push(1))
+}
+
+pub fn purge(channel: u16, queue: &str) -> Vec<u8> {
+    method(channel, (50, 30), |out| {
+        out.extend_from_slice(&[0, 0]);
+        put_short(out, queue);
+        out.push(0);
+    })
+}
+
 pub fn qos(channel: u16, count: u16, global: bool) -> Vec<u8> {
     method(channel, (60, 10), |out| {
         out.extend_from_slice(&[0; 4]);
