@@ -9,13 +9,13 @@ use bytes::Bytes;
 use model::{Format, FormatTag, Header, HeaderValue, Name, Now};
 
 use crate::api::basic::{copies, delay, publish};
-use crate::api::queue_args::{QueueArguments, arguments, queue_arguments};
+use crate::api::equivalence::arguments;
 use crate::api::{exchange, queue};
 use crate::errors::{Code, Refusal};
 use crate::format::{FORMAT, build_one};
 use crate::unit::{TAG, Unit, UnitBuilder};
 use crate::wire::props::{self, PropsWriter};
-use crate::wire::table;
+use crate::wire::table::{self, Types};
 
 /// The dialect.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +40,10 @@ fn exchange_bits(ask: &ExchangeAsk) -> u8 {
 fn queue_spec(broker: &Broker, ask: &QueueAsk) -> Result<QueueSpec, Refusal> {
     queue::not_reserved(&ask.name)?;
     let arguments = queue::typed(broker, &ask.tenant, bits(ask), ask.arguments.clone());
-    let QueueArguments { topic, options, all } = queue_arguments(&arguments, &ask.name)?;
-    queue::suits(options.kind, bits(ask), ask.name.is_empty(), &ask.name)?;
-    Ok(QueueSpec {
-        tenant: ask.tenant.clone(),
-        name: ask.name.clone(),
-        durable: ask.durable,
-        exclusive: false,
-        auto_delete: ask.auto_delete,
-        topic,
-        arguments: all,
-        options,
-    })
+    let asked = (arguments.as_slice(), &Types::new());
+    let mut spec = queue::asked_for(&ask.tenant, ask.name.clone(), bits(ask), asked);
+    queue::mean(&mut spec, asked, ask.name.is_empty())?;
+    Ok(spec)
 }
 
 impl Dialect for AmqpDialect {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::conn::Done;
 use crate::errors::{Refusal, VHOST};
+use crate::wire::table::{Types, type_in};
 
 /// Arguments of queues that two declarations must agree on.
 const COMPARED: [&str; 21] = [
@@ -54,20 +55,47 @@ fn json(value: &HeaderValue) -> Value {
     }
 }
 
+/// The words for the types of those arguments whose type is not the usual one for such a value.
+#[must_use]
+pub fn unusual_types(headers: &[Header], types: &Types<'_>) -> BTreeMap<String, String> {
+    let unusual = |header: &&Header| type_in(types, header) != usual_type(&json(&header.value));
+    let typed = |header: &Header| (header.name.clone(), type_in(types, header).to_owned());
+    headers.iter().filter(unusual).map(typed).collect()
+}
+
+/// The arguments of one declaration: their values, and the types that are not the usual ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared<'a> {
+    /// The values.
+    pub values: &'a BTreeMap<String, Value>,
+    /// The types.
+    pub types: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Declared<'a> {
+    fn described(&self, argument: &str) -> String {
+        let Some(value) = self.values.get(argument) else { return "none".to_owned() };
+        let kind = self.types.get(argument).map_or_else(|| usual_type(value), String::as_str);
+        let shown = if value.is_null() { "undefined".to_owned() } else { plain(value) };
+        format!("the value '{shown}' of type '{kind}'")
+    }
+}
+
 /// Whether a second declaration's arguments agree with those of the first, as far as they have an effect.
 ///
 /// # Errors
 /// 406 in RabbitMQ's words.
-pub fn equivalent(asked: &BTreeMap<String, Value>, current: &BTreeMap<String, Value>, queue: &str) -> Done {
+pub fn equivalent(asked: Declared<'_>, current: Declared<'_>, queue: &str) -> Done {
     for argument in COMPARED {
         let classic = |value: Option<&Value>| value.is_none_or(|value| value == "classic");
-        let (asked, current) = (asked.get(argument), current.get(argument));
-        if asked == current || (argument == "x-queue-type" && classic(asked) && classic(current)) {
+        let values = (asked.values.get(argument), current.values.get(argument));
+        if values.0 == values.1 || (argument == "x-queue-type" && classic(values.0) && classic(values.1)) {
             continue;
         }
-        let what = match (asked, current) {
+        let what = match values {
+            (Some(Value::Null), Some(current)) => format!("received none but current is '{}'", plain(current)),
             (Some(asked), Some(current)) => format!("received '{}' but current is '{}'", plain(asked), plain(current)),
-            (asked, current) => format!("received {} but current is {}", described(asked), described(current)),
+            _ => format!("received {} but current is {}", asked.described(argument), current.described(argument)),
         };
         return Err(Refusal::precondition(format!(
             "inequivalent arg '{argument}' for queue '{queue}' in vhost '{VHOST}': {what}"
@@ -77,12 +105,16 @@ pub fn equivalent(asked: &BTreeMap<String, Value>, current: &BTreeMap<String, Va
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(_) => Value::from(Vec::<Value>::new()).to_string(), // as the original prints an empty one
+        other => other.to_string(),
+    }
 }
 
-fn described(value: Option<&Value>) -> String {
-    let Some(value) = value else { return "none".to_owned() };
-    let kind = match value {
+/// The type that most clients give a value.
+fn usual_type(value: &Value) -> &'static str {
+    match value {
         Value::Null => "void",
         Value::Bool(_) => "bool",
         Value::Number(number) if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => "signedint",
@@ -91,8 +123,7 @@ fn described(value: Option<&Value>) -> String {
         Value::String(_) => "longstr",
         Value::Array(_) => "array",
         Value::Object(_) => "table",
-    };
-    format!("the value '{}' of type '{kind}'", plain(value))
+    }
 }
 
 #[cfg(test)]
@@ -103,8 +134,13 @@ mod tests {
         [(name.to_owned(), value.into())].into()
     }
 
+    fn of(values: &BTreeMap<String, Value>) -> Declared<'_> {
+        static USUAL: BTreeMap<String, String> = BTreeMap::new();
+        Declared { values, types: &USUAL }
+    }
+
     fn said(asked: &BTreeMap<String, Value>, current: &BTreeMap<String, Value>) -> String {
-        let text = equivalent(asked, current, "q").unwrap_err().told("/");
+        let text = equivalent(of(asked), of(current), "q").unwrap_err().told("/");
         text.split_once("vhost '/': ").unwrap().1.to_owned()
     }
 
@@ -128,8 +164,8 @@ mod tests {
     #[test]
     fn unknown_arguments_and_a_default_type_are_not_compared() {
         let none = BTreeMap::new();
-        assert!(equivalent(&one("x-foo", 1), &one("x-foo", 2), "q").is_ok());
-        assert!(equivalent(&none, &one("x-queue-type", "classic"), "q").is_ok());
-        assert!(equivalent(&none, &one("x-consumer-timeout", 1000), "q").is_ok());
+        assert!(equivalent(of(&one("x-foo", 1)), of(&one("x-foo", 2)), "q").is_ok());
+        assert!(equivalent(of(&none), of(&one("x-queue-type", "classic")), "q").is_ok());
+        assert!(equivalent(of(&none), of(&one("x-consumer-timeout", 1000)), "q").is_ok());
     }
 }

@@ -7,7 +7,7 @@ use model::{ByteReader, Header, HeaderValue, Name};
 use serde_json::Value;
 
 use super::bit;
-use super::queue_args::arguments;
+use super::equivalence::arguments;
 use crate::conn::{Call, Done, name};
 use crate::errors::{Code, Refusal, VHOST};
 use crate::wire::{short, table};
@@ -60,10 +60,6 @@ pub fn kind_name(kind: ExchangeKind) -> &'static str {
         ExchangeKind::Topic => "topic",
         ExchangeKind::Headers => "headers",
     }
-}
-
-fn invalid(argument: &str, exchange: &str, why: impl std::fmt::Display) -> Refusal {
-    Refusal::precondition(format!("invalid arg '{argument}' for exchange '{exchange}' in vhost '{VHOST}': {why}"))
 }
 
 /// exchange.declare: (ticket, name, type | passive durable auto_delete internal nowait, arguments).
@@ -169,10 +165,10 @@ fn alternate(headers: &[Header], exchange: &str) -> Result<Option<Name>, Refusal
     let Some(header) = headers.iter().find(|header| header.name == ALTERNATE) else { return Ok(None) };
     match &header.value {
         HeaderValue::Text(text) => name(text).map(Some),
-        other => {
-            let why = format!("\"expected longstr, got {}\"", table::type_name(other));
-            Err(invalid(ALTERNATE, exchange, why))
-        }
+        other => Err(Refusal::precondition(format!(
+            "invalid type '{}' for arg '{ALTERNATE}' in exchange '{exchange}' in vhost '{VHOST}'",
+            table::type_name(other)
+        ))),
     }
 }
 

@@ -3,7 +3,7 @@
 pub mod basic;
 pub mod channel;
 pub mod confirm;
-mod equivalence;
+pub mod equivalence;
 pub mod exchange;
 pub mod queue;
 pub mod queue_args;

@@ -1,18 +1,19 @@
 //! Class queue.
 
 use broker::access::{Operation, Resource};
-use broker::queue::{Declared, QueueInfo, QueueKind, QueueSpec};
+use broker::queue::{self, QueueInfo, QueueKind, QueueOptions, QueueSpec};
 use broker::routing::{BindingSpec, Destination};
 use broker::{Broker, BrokerError, SessionId};
 use model::{ByteReader, Header, HeaderValue, Name, Now};
 
 use super::bit;
+use super::equivalence::{Declared, arguments, equivalent, unusual_types};
 use super::exchange::{check_binding, default_exchange, may_bind_from};
-use super::queue_args::{QueueArguments, arguments, equivalent, queue_arguments, type_of};
+use super::queue_args::{QueueArguments, queue_arguments, type_of};
 use super::reply::{check_exists, is_reply_name};
 use crate::conn::{Call, Done, name};
 use crate::errors::{Code, Refusal, VHOST};
-use crate::wire::{short, table, text::put_short};
+use crate::wire::{short, table, table::Types, text::put_short};
 
 /// queue.declare: (ticket, name | passive durable exclusive auto_delete nowait, arguments).
 pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
@@ -20,7 +21,8 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
     let asked = name(short(r)?)?;
     let bits = r.u8()?;
     let (passive, nowait) = (bit(bits, 0), bit(bits, 4));
-    let headers = table::read(table::body(r)?)?;
+    let body = table::body(r)?;
+    let (headers, types) = (table::read(body)?, table::types(body)?);
     if is_reply_name(&asked) {
         check_exists(call, &asked)?;
         if !nowait {
@@ -48,18 +50,9 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         };
         may_declare(call, &queue, &headers)?;
         let headers = typed(call.cx.broker, &call.conn.tenant, bits, headers);
-        let QueueArguments { topic, options, all } = queue_arguments(&headers, &queue)?;
-        suits(options.kind, bits, asked_empty, &queue)?;
-        let spec = QueueSpec {
-            tenant: call.conn.tenant.clone(),
-            name: queue,
-            durable: bit(bits, 1),
-            exclusive: bit(bits, 2),
-            auto_delete: bit(bits, 3),
-            topic,
-            arguments: all,
-            options,
-        };
+        let mut spec = asked_for(&call.conn.tenant, queue, bits, (&headers, &types));
+        agrees(call.cx.broker, call.conn.session(), &spec)?;
+        mean(&mut spec, (&headers, &types), asked_empty)?;
         make(call, &spec)?
     };
     call.ch.last_queue = Some(info.name.clone());
@@ -71,6 +64,45 @@ pub fn declare(call: &mut Call<'_, '_>, r: &mut ByteReader<'_>) -> Done {
         });
     }
     Ok(())
+}
+
+/// A queue as a declaration asks for it; what its arguments mean is not looked at yet. `bits` are those of the method.
+#[must_use]
+pub fn asked_for(tenant: &Name, queue: Name, bits: u8, (headers, types): (&[Header], &Types<'_>)) -> QueueSpec {
+    QueueSpec {
+        tenant: tenant.clone(),
+        name: queue,
+        durable: bit(bits, 1),
+        exclusive: bit(bits, 2),
+        auto_delete: bit(bits, 3),
+        topic: None,
+        arguments: arguments(headers),
+        argument_types: unusual_types(headers, types),
+        options: QueueOptions::default(),
+    }
+}
+
+/// Whether what is asked for is what there is, if there is a queue of that name: that is looked at before what the
+/// arguments mean.
+///
+/// # Errors
+/// 405 and 406 when not.
+pub fn agrees(broker: &Broker, session: SessionId, spec: &QueueSpec) -> Done {
+    match broker.queue(session, &spec.tenant, &spec.name) {
+        Ok(current) => agree(spec, &current),
+        Err(BrokerError::Missing { .. }) => Ok(()),
+        Err(error) => Err(Refusal::of(&error, "queue")),
+    }
+}
+
+/// Takes over what the arguments mean, and checks that the queue is one that can be.
+///
+/// # Errors
+/// 406 that names the argument or property.
+pub fn mean(spec: &mut QueueSpec, (headers, types): (&[Header], &Types<'_>), is_unnamed: bool) -> Done {
+    let QueueArguments { topic, options } = queue_arguments(headers, types, &spec.name)?;
+    (spec.topic, spec.options) = (topic, options);
+    suits(spec, is_unnamed)
 }
 
 /// The arguments of a queue: one that does not say its type is of its virtual host's default type, if it lasts and
@@ -135,10 +167,8 @@ fn may_declare(call: &mut Call<'_, '_>, queue: &str, headers: &[Header]) -> Done
 }
 
 /// What each queue type wants of the other properties.
-///
-/// # Errors
-/// 406 that names the property.
-pub fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
+fn suits(spec: &QueueSpec, is_unnamed: bool) -> Done {
+    let (kind, queue) = (spec.options.kind, &*spec.name);
     if kind == QueueKind::Plain {
         return Ok(());
     }
@@ -146,7 +176,8 @@ pub fn suits(kind: QueueKind, bits: u8, is_unnamed: bool, queue: &str) -> Done {
         let text = format!("Cannot declare a server-named queue for type {}", type_of(kind));
         return Err(Refusal::precondition(text));
     }
-    let refused = [("non-durable", !bit(bits, 1)), ("exclusive-owner", bit(bits, 2)), ("auto-delete", bit(bits, 3))];
+    let refused =
+        [("non-durable", !spec.durable), ("exclusive-owner", spec.exclusive), ("auto-delete", spec.auto_delete)];
     match refused.iter().find(|(_, is_asked)| *is_asked) {
         None => Ok(()),
         Some((what, _)) => {
@@ -170,7 +201,11 @@ fn make(call: &mut Call<'_, '_>, spec: &QueueSpec) -> Result<QueueInfo, Refusal>
 ///
 /// # Errors
 /// 404 without the topic it shares, 405 and 406 when there is one that is not as asked.
-pub fn declared(broker: &mut Broker, (session, now): (SessionId, Now), spec: &QueueSpec) -> Result<Declared, Refusal> {
+pub fn declared(
+    broker: &mut Broker,
+    (session, now): (SessionId, Now),
+    spec: &QueueSpec,
+) -> Result<queue::Declared, Refusal> {
     if let Some(topic) = &spec.topic
         && broker.topic(&spec.tenant, topic).is_none()
     {
@@ -200,7 +235,9 @@ fn agree(asked: &QueueSpec, current: &QueueInfo) -> Done {
             )));
         }
     }
-    equivalent(&asked.arguments, &current.arguments, &asked.name)
+    let of_asked = Declared { values: &asked.arguments, types: &asked.argument_types };
+    let of_current = Declared { values: &current.arguments, types: &current.argument_types };
+    equivalent(of_asked, of_current, &asked.name)
 }
 
 /// The fields that bind and unbind share: (ticket, queue, exchange, key).

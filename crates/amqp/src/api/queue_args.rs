@@ -1,17 +1,12 @@
 //! Arguments of queue.declare: what each means to the core, which a queue type does not take, in whose words it is
 //! refused. What RabbitMQ ignores (any name it does not know) is ignored here too.
 
-use std::collections::BTreeMap;
-
 use broker::queue::{DeadLetterTo, NO_DELIVERY_LIMIT, Overflow, QueueKind, QueueOptions};
 use model::{Header, HeaderValue, Name, interval_ms};
-use serde_json::Value;
 
 use crate::conn::name;
 use crate::errors::{Refusal, VHOST};
-use crate::wire::table::type_name;
-
-pub use super::equivalence::{arguments, equivalent};
+use crate::wire::table::{Types, type_in};
 
 /// What the arguments of a queue ask for.
 #[derive(Debug, Default)]
@@ -20,8 +15,6 @@ pub struct QueueArguments {
     pub topic: Option<Name>,
     /// What they mean.
     pub options: QueueOptions,
-    /// All of them, to be kept.
-    pub all: BTreeMap<String, Value>,
 }
 
 const CLASSIC: u8 = 1;
@@ -64,17 +57,23 @@ const SEGMENT_BYTES_MAX: u64 = 3_000_000_000;
 struct Argument<'a> {
     name: &'a str,
     value: &'a HeaderValue,
+    /// The word for the type of its value.
+    kind: &'static str,
     queue: &'a str,
 }
 
 impl<'a> Argument<'a> {
+    fn of(header: &'a Header, types: &Types<'_>, queue: &'a str) -> Argument<'a> {
+        Argument { name: &header.name, value: &header.value, kind: type_in(types, header), queue }
+    }
+
     fn invalid(&self, why: impl std::fmt::Display) -> Refusal {
         let Argument { name, queue, .. } = self;
         Refusal::precondition(format!("invalid arg '{name}' for queue '{queue}' in vhost '{VHOST}': {why}"))
     }
 
     fn unacceptable(&self) -> Refusal {
-        self.invalid(format_args!("{{unacceptable_type,{}}}", type_name(self.value)))
+        self.invalid(format_args!("{{unacceptable_type,{}}}", self.kind))
     }
 
     fn text(&self) -> Result<&'a str, Refusal> {
@@ -87,7 +86,7 @@ impl<'a> Argument<'a> {
     fn int(&self) -> Result<i64, Refusal> {
         match self.value {
             HeaderValue::Int(number) => Ok(*number),
-            other => Err(self.invalid(format_args!("\"expected integer, got {}\"", type_name(other)))),
+            _ => Err(self.invalid(format_args!("\"expected integer, got {}\"", self.kind))),
         }
     }
 
@@ -160,23 +159,22 @@ impl<'a> Argument<'a> {
     fn exchange(&self) -> Result<&'a str, Refusal> {
         match self.value {
             HeaderValue::Text(text) => Ok(text),
-            other => Err(Refusal::precondition(format!(
+            _ => Err(Refusal::precondition(format!(
                 "invalid type '{}' for arg '{}' in queue '{}' in vhost '{VHOST}'",
-                type_name(other),
-                self.name,
-                self.queue
+                self.kind, self.name, self.queue
             ))),
         }
     }
 }
 
-/// Checks the arguments of a queue.
+/// Checks the arguments of a queue; `types` are the words for their types, where the wire told them.
 ///
 /// # Errors
 /// 406 that names the argument.
-pub fn queue_arguments(headers: &[Header], queue: &str) -> Result<QueueArguments, Refusal> {
-    let all = || headers.iter().map(|Header { name, value }| Argument { name, value, queue });
-    let mut asked = QueueArguments { all: arguments(headers), ..QueueArguments::default() };
+pub fn queue_arguments(headers: &[Header], types: &Types<'_>, queue: &str) -> Result<QueueArguments, Refusal> {
+    let argument = |header| Argument::of(header, types, queue);
+    let all = || headers.iter().map(argument);
+    let mut asked = QueueArguments::default();
     if let Some(kind) = all().find(|argument| argument.name == "x-queue-type") {
         asked.options.kind = kind.kind()?;
     }
@@ -316,7 +314,7 @@ mod tests {
     fn asked(arguments: &[(&str, HeaderValue)]) -> Result<QueueArguments, String> {
         let header = |(name, value): &(&str, HeaderValue)| Header { name: (*name).to_owned(), value: value.clone() };
         let headers = arguments.iter().map(header).collect::<Vec<_>>();
-        queue_arguments(&headers, "q").map_err(|refusal| refusal.told("/"))
+        queue_arguments(&headers, &Types::new(), "q").map_err(|refusal| refusal.told("/"))
     }
 
     fn text(text: &str) -> HeaderValue {
@@ -338,10 +336,10 @@ mod tests {
             ("x-max-length-bytes", zz(), "\"expected integer, got longstr\""),
             ("x-max-priority", int(256), "{max_value_exceeded,256}"),
             ("x-overflow", zz(), "invalid_overflow"),
-            ("x-overflow", int(1), "{unacceptable_type,signedint}"),
+            ("x-overflow", int(1), "{unacceptable_type,long}"),
             ("x-dead-letter-routing-key", zz(), "routing_key_but_no_dlx_defined"),
             ("x-queue-type", zz(), "\"unsupported queue type 'zz'\""),
-            ("x-queue-type", int(1), "{unacceptable_type,signedint}"),
+            ("x-queue-type", int(1), "{unacceptable_type,long}"),
             ("x-queue-mode", zz(), "\"unsupported queue mode 'zz'\""),
             ("x-single-active-consumer", zz(), "{unacceptable_type,longstr}"),
         ] {
@@ -349,7 +347,7 @@ mod tests {
             assert_eq!(said, format!("invalid arg '{name}' for queue 'q' in vhost '/': {why}"));
         }
         let said = asked(&[("x-dead-letter-exchange", int(1))]).unwrap_err();
-        assert_eq!(said, "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'");
+        assert_eq!(said, "invalid type 'long' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'");
     }
 
     #[test]

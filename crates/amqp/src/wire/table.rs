@@ -1,6 +1,8 @@
 //! Field tables, with every type letter RabbitMQ knows: walked without memory on the hot path, read into neutral
 //! headers and written from them where somebody wants to see.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use model::{ByteReader, ByteWriter, Header, HeaderValue, Wall};
 
@@ -149,21 +151,65 @@ fn read_value(reader: &mut ByteReader<'_>, depth: usize) -> Result<HeaderValue, 
     })
 }
 
-/// The word for a value's type, as refusals say it.
+/// The word for the type of a value that came without a letter, as refusals say it.
 #[must_use]
 pub fn type_name(value: &HeaderValue) -> &'static str {
-    match value {
-        HeaderValue::Null => "void",
-        HeaderValue::Bool(_) => "bool",
-        HeaderValue::Int(number) if i32::try_from(*number).is_ok() => "signedint",
-        HeaderValue::Int(_) => "long",
-        HeaderValue::Float(_) => "double",
-        HeaderValue::Text(_) => "longstr",
-        HeaderValue::Bytes(_) => "binary",
-        HeaderValue::Time(_) => "timestamp",
-        HeaderValue::List(_) => "array",
-        HeaderValue::Table(_) => "table",
+    type_of(match value {
+        HeaderValue::Null => b'V',
+        HeaderValue::Bool(_) => b't',
+        HeaderValue::Int(_) => b'l',
+        HeaderValue::Float(_) => b'd',
+        HeaderValue::Text(_) => b'S',
+        HeaderValue::Bytes(_) => b'x',
+        HeaderValue::Time(_) => b'T',
+        HeaderValue::List(_) => b'A',
+        HeaderValue::Table(_) => b'F',
+    })
+}
+
+/// The word for the type of values with this letter, as refusals say it.
+#[must_use]
+pub fn type_of(letter: u8) -> &'static str {
+    match letter {
+        b't' => "bool",
+        b'b' => "byte",
+        b'B' => "unsignedbyte",
+        b's' => "short",
+        b'u' => "unsignedshort",
+        b'I' => "signedint",
+        b'i' => "unsignedint",
+        b'l' | b'L' => "long",
+        b'f' => "float",
+        b'd' => "double",
+        b'D' => "decimal",
+        b'T' => "timestamp",
+        b'S' => "longstr",
+        b'x' => "binary",
+        b'A' => "array",
+        b'F' => "table",
+        _ => "void",
     }
+}
+
+/// The words for the types of a table's values, by their names.
+pub type Types<'a> = BTreeMap<&'a [u8], &'static str>;
+
+/// The word for the type of one value of those.
+#[must_use]
+pub fn type_in(types: &Types<'_>, header: &Header) -> &'static str {
+    types.get(header.name.as_bytes()).copied().unwrap_or_else(|| type_name(&header.value))
+}
+
+/// The words for the types of a table's values.
+///
+/// # Errors
+/// As [`check`].
+pub fn types(table: &[u8]) -> Result<Types<'_>, WireError> {
+    let mut types = BTreeMap::new();
+    check(table, |name, letter| {
+        types.entry(name).or_insert(type_of(letter));
+    })?;
+    Ok(types)
 }
 
 /// A moment in whole seconds as milliseconds.

@@ -94,6 +94,7 @@ impl Queues {
             auto_delete: queue.auto_delete,
             topic,
             arguments: queue.arguments.clone(),
+            argument_types: queue.argument_types.clone(),
             options: queue.options(),
         };
         let mut queue = Queue::new(queue.id, &spec, None, tracks, core.now);
@@ -393,6 +394,7 @@ pub(super) fn stored(id: u64, spec: &QueueSpec, source: QueueSource) -> meta::Qu
         auto_delete: spec.auto_delete,
         exclusive: false,
         arguments: spec.arguments.clone(),
+        argument_types: spec.argument_types.clone(),
         options: spec.options.clone().stored(),
     }
 }

@@ -59,8 +59,22 @@ pub(crate) struct Facts {
     pub(super) auto_delete: bool,
     /// Of one over a topic.
     pub(super) shares: Option<Box<Shares>>,
-    #[allow(clippy::box_collection)] // most have none
-    arguments: Option<Box<BTreeMap<String, serde_json::Value>>>,
+    /// Most have none.
+    arguments: Option<Box<Arguments>>,
+}
+
+/// The arguments that a queue was declared with, and the unusual ones among their types.
+#[derive(Clone, Debug, Default)]
+struct Arguments {
+    values: BTreeMap<String, serde_json::Value>,
+    types: BTreeMap<String, String>,
+}
+
+impl Arguments {
+    fn of(spec: &QueueSpec) -> Option<Box<Arguments>> {
+        let all = || Box::new(Arguments { values: spec.arguments.clone(), types: spec.argument_types.clone() });
+        (!spec.arguments.is_empty()).then(all)
+    }
 }
 
 /// The topic that a queue runs over.
@@ -120,7 +134,7 @@ impl Queue {
                 owner,
                 auto_delete: spec.auto_delete,
                 shares,
-                arguments: (!spec.arguments.is_empty()).then(|| Box::new(spec.arguments.clone())),
+                arguments: Arguments::of(spec),
             },
             tracks,
             track_at: 0,
@@ -164,13 +178,16 @@ impl Queue {
     }
 
     pub(super) fn describe(&self) -> QueueInfo {
+        let Arguments { values: arguments, types: argument_types } =
+            self.info.arguments.as_deref().cloned().unwrap_or_default();
         QueueInfo {
             name: self.info.name.clone(),
             durable: self.info.durable,
             exclusive: self.info.owner,
             auto_delete: self.info.auto_delete,
             topic: self.info.topic().cloned(),
-            arguments: self.info.arguments.as_deref().cloned().unwrap_or_default(),
+            arguments,
+            argument_types,
             kind: self.kind(),
             ruling: self.ruling(),
             ready: self.ready(),

@@ -31,6 +31,8 @@ pub struct QueueSpec {
     pub topic: Option<Name>,
     /// All arguments as declared, for the rule of equivalence.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// By what word each argument's declarer called the type of its value, where that is not the usual one for it.
+    pub argument_types: BTreeMap<String, String>,
     /// What they mean.
     pub options: QueueOptions,
 }
@@ -50,6 +52,8 @@ pub struct QueueInfo {
     pub topic: Option<Name>,
     /// Arguments it was declared with.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// By what word each argument's declarer called the type of its value, where that is not the usual one for it.
+    pub argument_types: BTreeMap<String, String>,
     /// What it promises.
     pub kind: QueueKind,
     /// The policies that rule it.

@@ -33,6 +33,9 @@ pub struct Queue {
     /// Arguments it was declared with, as (name, typed JSON value): a second declaration must be equal.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// By what word each argument's declarer called the type of its value, where that is not the usual one for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub argument_types: BTreeMap<String, String>,
     /// What they mean, unless it is the usual: most queues have none, and there may be many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<QueueOptions>>,

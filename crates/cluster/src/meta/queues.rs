@@ -35,6 +35,7 @@ struct Unusual {
     /// Where its messages come from, if not from logs of its own.
     source: Option<QueueSource>,
     arguments: BTreeMap<String, Value>,
+    argument_types: BTreeMap<String, String>,
     options: Option<Box<QueueOptions>>,
 }
 
@@ -79,7 +80,7 @@ impl Queues {
         let is_unusual = source.is_some() || !queue.arguments.is_empty() || queue.options.is_some();
         let unusual = || {
             let (arguments, options) = (queue.arguments.clone(), queue.options.clone());
-            Box::new(Unusual { source, arguments, options })
+            Box::new(Unusual { source, arguments, argument_types: queue.argument_types.clone(), options })
         };
         let kept = Kept {
             id: queue.id,
@@ -125,6 +126,7 @@ impl Kept {
             auto_delete: self.auto_delete,
             exclusive: self.exclusive,
             arguments: unusual.map(|unusual| unusual.arguments.clone()).unwrap_or_default(),
+            argument_types: unusual.map(|unusual| unusual.argument_types.clone()).unwrap_or_default(),
             options: unusual.and_then(|unusual| unusual.options.clone()),
         }
     }

@@ -43,6 +43,7 @@ fn queue(name: &str, id: u64, source: QueueSource) -> Command {
         auto_delete: false,
         exclusive: false,
         arguments: [("x-max".to_owned(), serde_json::json!({"int": 5}))].into(),
+        argument_types: BTreeMap::new(),
         options: Default::default(),
     })
 }

@@ -97,6 +97,7 @@ impl ToySession {
                     auto_delete,
                     topic,
                     arguments,
+                    argument_types: Default::default(),
                     options: Default::default(),
                 };
                 self.held.push((broker.declare_queue(self.me, &spec, cx.now).unwrap().lsn, "shared"));

@@ -409,6 +409,7 @@ pub fn spec(text: &str) -> QueueSpec {
         auto_delete: false,
         topic: None,
         arguments: BTreeMap::new(),
+        argument_types: BTreeMap::new(),
         options: QueueOptions::default(),
     }
 }
