@@ -182,15 +182,21 @@ impl Broker {
         self.core.catalog.get().topic_permissions.values().flatten().cloned().collect()
     }
 
+    /// Those of one user in one tenant.
+    #[must_use]
+    pub fn topic_permissions_of(&self, user: &str, tenant: &str) -> &[TopicPermission] {
+        let of_user = (user.to_owned(), tenant.to_owned());
+        self.core.catalog.get().topic_permissions.get(&of_user).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Says with which keys a user may use an exchange; true when nothing was said of it before.
     ///
     /// # Errors
     /// As [`Broker::put_permission`].
     pub fn put_topic_permission(&mut self, permission: &TopicPermission) -> Result<(bool, Lsn), BrokerError> {
         grants::check_keys(permission)?;
-        let of_user = (permission.user.clone(), permission.tenant.clone());
-        let known = self.core.catalog.get().topic_permissions.get(&of_user).into_iter().flatten();
-        let is_new = !known.into_iter().any(|one| one.exchange == permission.exchange);
+        let known = self.topic_permissions_of(&permission.user, &permission.tenant);
+        let is_new = !known.iter().any(|one| one.exchange == permission.exchange);
         Ok((is_new, self.core.change_access(&Command::PutTopicPermission(permission.clone()))?))
     }
 

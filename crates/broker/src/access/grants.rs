@@ -52,12 +52,40 @@ impl Grants {
         }
     }
 
-    /// Takes in a change that touches no grant but, if it is named here, that of one user in one tenant. When many
-    /// tenants are made, each would else have all grants compiled again.
-    pub(crate) fn changed(&mut self, catalog: &Catalog, permission: Option<&Permission>) {
+    /// What is granted to one user in one tenant has changed, or is granted no more.
+    pub(super) fn changed(&mut self, catalog: &Catalog, user: &str, tenant: &str) {
         self.version += 1;
-        if let Some(permission) = permission {
-            self.insert(catalog, permission, &mut HashMap::new());
+        match catalog.permissions.get(&(user.to_owned(), tenant.to_owned())) {
+            Some(permission) => self.insert(catalog, permission, &mut HashMap::new()),
+            None => self.forget(user, tenant),
+        }
+    }
+
+    /// A user is gone.
+    pub(super) fn user_gone(&mut self, user: &str) {
+        self.version += 1;
+        self.by_user.remove(user);
+    }
+
+    /// A tenant is gone.
+    pub(super) fn tenant_gone(&mut self, tenant: &str) {
+        self.version += 1;
+        self.by_user.retain(|_, tenants| {
+            tenants.remove(tenant);
+            !tenants.is_empty()
+        });
+    }
+
+    /// Users or tenants have changed, and what is granted has not.
+    pub(super) fn nothing_changed(&mut self) {
+        self.version += 1;
+    }
+
+    fn forget(&mut self, user: &str, tenant: &str) {
+        let Some(tenants) = self.by_user.get_mut(user) else { return };
+        tenants.remove(tenant);
+        if tenants.is_empty() {
+            self.by_user.remove(user);
         }
     }
 

@@ -13,10 +13,15 @@ impl Core {
     pub(crate) fn change_access(&mut self, command: &Command) -> Result<Lsn, BrokerError> {
         let lsn = self.run(command)?;
         let catalog = self.catalog.get();
+        // Only what the command touches: many are changed one by one, and compiling all each time would cost the square.
         match command {
-            Command::PutTenant(_) => self.grants.changed(catalog, None),
-            Command::PutPermission(permission) => self.grants.changed(catalog, Some(permission)),
-            _ => self.grants.read(catalog),
+            Command::PutPermission(permission) => self.grants.changed(catalog, &permission.user, &permission.tenant),
+            Command::DeletePermission((user, tenant)) => self.grants.changed(catalog, user, tenant),
+            Command::PutTopicPermission(keys) => self.grants.changed(catalog, &keys.user, &keys.tenant),
+            Command::DeleteTopicPermission(keys) => self.grants.changed(catalog, &keys.user, &keys.tenant),
+            Command::DeleteUser(user) => self.grants.user_gone(user),
+            Command::DeleteTenant(tenant) => self.grants.tenant_gone(tenant),
+            _ => self.grants.nothing_changed(),
         }
         Ok(lsn)
     }

@@ -271,10 +271,8 @@ impl Import<'_> {
         let asked = TopicPermission { user: user.to_owned(), tenant: tenant.to_owned(), exchange, write, read };
         self.check_tenant(tenant)?;
         self.check_user(user)?;
-        let all = self.broker.topic_permissions();
-        let same =
-            |one: &&TopicPermission| (&*one.user, &*one.tenant, &one.exchange) == (user, tenant, &asked.exchange);
-        let outcome = match all.iter().find(same) {
+        let known = self.broker.topic_permissions_of(user, tenant);
+        let outcome = match known.iter().find(|one| one.exchange == asked.exchange) {
             Some(known) if *known == asked => return Ok(Outcome::There),
             Some(_) => Outcome::Changed,
             None => Outcome::Created,

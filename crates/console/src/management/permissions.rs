@@ -107,9 +107,7 @@ pub fn list_topics_of_user(call: &mut Call<'_>) -> Handled {
 }
 
 fn topics_of(call: &Call<'_>) -> Result<Vec<TopicPermission>, Refusal> {
-    let (tenant, user) = (call.parameter(0), call.parameter(1));
-    let all = call.broker.topic_permissions().into_iter();
-    let its: Vec<_> = all.filter(|one| one.tenant == tenant && one.user == user).collect();
+    let its = call.broker.topic_permissions_of(call.parameter(1), call.parameter(0)).to_vec();
     if its.is_empty() { Err(missing()) } else { Ok(its) }
 }
 
