@@ -15,7 +15,7 @@ use super::call::{Call, now};
 use super::query::{Filter, Page, at, order, pick};
 use super::rates::Sampler;
 use super::stats::Scale;
-use super::{bindings, channels, connections, consumers, exchanges, queue_json};
+use super::{bindings, channels, connections, consumers, exchanges, queue_json, vhosts};
 use crate::api::{Answer, Handled};
 use crate::http::Response;
 use crate::refusal::Refusal;
@@ -44,6 +44,8 @@ pub enum Key {
     Channel(SessionId, u16),
     /// A consumer.
     Consumer(Box<ConsumerInfo>),
+    /// A tenant: what is said of it takes a look at every connection.
+    Tenant(String),
     /// Something that was made at once.
     Made(Value),
 }
@@ -128,6 +130,7 @@ fn name_of(broker: &Broker, key: &Key) -> Option<String> {
         Key::Connection(session) => broker.connection(*session)?.info.name(),
         Key::Channel(session, number) => format!("{} ({number})", broker.connection(*session)?.info.name()),
         Key::Consumer(consumer) => consumer.label.tag.clone(),
+        Key::Tenant(name) => name.clone(),
         Key::Made(value) => value.get("name")?.as_str()?.to_owned(),
     })
 }
@@ -236,6 +239,7 @@ impl Listing {
             Key::Connection(session) => connections::json((broker, broker.connection(*session)?), scale, self.show),
             Key::Channel(session, number) => channels::json(broker.connection(*session)?, *number, (scale, self.show)),
             Key::Consumer(consumer) => Some(consumers::json(broker, consumer)),
+            Key::Tenant(name) => Some(vhosts::json(broker, &broker.tenant(name)?, scale)),
             Key::Made(value) => Some(value.clone()),
         }
     }

@@ -226,12 +226,12 @@ static CHANNEL_FIGURES: [Figure<ChannelFigures>; 17] = [
 ];
 
 /// Writes each figure of objects, or its sum over them.
-fn write<T>(page: &mut Page, figures: &[Figure<T>], each: bool, objects: &[(String, &T)]) {
+fn write<T>(page: &mut Page, figures: &[Figure<T>], each: bool, objects: &[(impl AsRef<str>, &T)]) {
     for (name, kind, read) in figures {
         page.metric(name, kind);
         if each {
             for (labels, object) in objects {
-                page.sample(name, labels, read(object));
+                page.sample(name, labels.as_ref(), read(object));
             }
         } else {
             page.sample(name, "", objects.iter().map(|(_, object)| read(object)).sum::<u64>());
@@ -251,7 +251,7 @@ fn queues(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
             all.extend(broker.queue_facts(&tenant, &name).map(|facts| (labels, facts)));
         }
     }
-    let objects: Vec<_> = all.iter().map(|(labels, facts)| (labels.clone(), facts)).collect();
+    let objects: Vec<_> = all.iter().map(|(labels, facts)| (labels.as_str(), facts)).collect();
     write(page, &QUEUE_FIGURES, each, &objects);
 }
 
@@ -259,23 +259,34 @@ fn labels_of(tenant: &str, name: &Name) -> String {
     format!("vhost={},queue={}", quoted(tenant), quoted(name))
 }
 
-fn seen<'b>(broker: &'b Broker, vhosts: &'b [String]) -> impl Iterator<Item = &'b Connection> {
+/// How many objects are looked at: for a sum all of them.
+fn most(each: bool) -> usize {
+    if each { OBJECTS_MAX } else { usize::MAX }
+}
+
+fn seen<'b>(broker: &'b Broker, each: bool, vhosts: &'b [String]) -> impl Iterator<Item = &'b Connection> {
     let all = broker.connections().filter(|one| vhosts.is_empty() || vhosts.iter().any(|v| *v == *one.info.tenant));
-    all.take(OBJECTS_MAX)
+    all.take(most(each))
 }
 
 fn connections(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
-    let labels = |one: &Connection| format!("connection={}", quoted(&one.info.name()));
-    let objects: Vec<_> = seen(broker, vhosts).map(|one| (labels(one), one)).collect();
+    let labels = |one: &Connection| match each {
+        true => format!("connection={}", quoted(&one.info.name())),
+        false => String::new(),
+    };
+    let objects: Vec<_> = seen(broker, each, vhosts).map(|one| (labels(one), one)).collect();
     write(page, &CONNECTION_FIGURES, each, &objects);
 }
 
 fn channels(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
-    let of = |one: &Connection, number: u16| format!("channel={}", quoted(&format!("{} ({number})", one.info.name())));
+    let of = |one: &Connection, number: u16| match each {
+        true => format!("channel={}", quoted(&format!("{} ({number})", one.info.name()))),
+        false => String::new(),
+    };
     let channels =
-        seen(broker, vhosts).flat_map(|one| one.channels.iter().map(move |(at, figures)| (one, *at, figures)));
+        seen(broker, each, vhosts).flat_map(|one| one.channels.iter().map(move |(at, figures)| (one, *at, figures)));
     let objects: Vec<_> =
-        channels.take(OBJECTS_MAX).map(|(one, number, figures)| (of(one, number), &**figures)).collect();
+        channels.take(most(each)).map(|(one, number, figures)| (of(one, number), &**figures)).collect();
     write(page, &CHANNEL_FIGURES, each, &objects);
 }
 

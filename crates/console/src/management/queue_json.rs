@@ -89,7 +89,7 @@ fn figures(out: &mut Map<String, Value>, broker: &Broker, (tenant, facts): (&Nam
     let operator = info.ruling.operator.as_ref();
     set("policy", policy.map_or(Value::Null, |policy| policy.name.as_str().into()));
     set("operator_policy", operator.map_or(Value::Null, |policy| policy.name.as_str().into()));
-    set("effective_policy_definition", effective(policy, operator));
+    set("effective_policy_definition", json!(broker::policy::merged(&info.ruling)));
     let all = facts.bytes.map_or(Value::Null, |(ready, held)| (ready + held).into());
     set("message_bytes", all.clone());
     set("message_bytes_ready", facts.bytes.map_or(Value::Null, |(ready, _)| ready.into()));
@@ -116,13 +116,4 @@ fn figures(out: &mut Map<String, Value>, broker: &Broker, (tenant, facts): (&Nam
         set("members", json!([node()]));
         set("online", json!([node()]));
     }
-}
-
-/// What both policies ask for together, as they were put.
-fn effective(
-    policy: Option<&std::sync::Arc<broker::policy::Policy>>,
-    operator: Option<&std::sync::Arc<broker::policy::Policy>>,
-) -> Value {
-    let definitions = [policy, operator].into_iter().flatten().flat_map(|policy| policy.definition.iter());
-    Value::Object(definitions.map(|(name, value)| (name.clone(), value.clone())).collect())
 }

@@ -1,5 +1,6 @@
 //! Virtual hosts: tenants by their name here.
 
+use broker::Broker;
 use broker::access::{Role, Tenant};
 use broker::connection::Sums;
 use broker::queue::QueueKind;
@@ -11,14 +12,13 @@ use super::stats::{self, Scale};
 use crate::api::Handled;
 use crate::refusal::Refusal;
 
-fn kind_name(call: &Call<'_>, kind: Option<QueueKind>) -> Value {
-    let dialect = call.broker.dialect();
-    kind.zip(dialect).map_or_else(|| "undefined".into(), |(kind, dialect)| dialect.queue_kind(kind).into())
+fn kind_name(broker: &Broker, kind: Option<QueueKind>) -> Value {
+    kind.zip(broker.dialect()).map_or_else(|| "undefined".into(), |(kind, dialect)| dialect.queue_kind(kind).into())
 }
 
-fn json(call: &Call<'_>, tenant: &Tenant) -> Value {
+pub fn json(broker: &Broker, tenant: &Tenant, scale: Scale<'_>) -> Value {
     let name = &tenant.name;
-    let kind = kind_name(call, tenant.default_queue_kind);
+    let kind = kind_name(broker, tenant.default_queue_kind);
     let description = match name.as_str() {
         "/" if tenant.description.is_empty() => "Default virtual host",
         _ => &tenant.description,
@@ -36,12 +36,11 @@ fn json(call: &Call<'_>, tenant: &Tenant) -> Value {
     set("metadata", metadata);
     set("tracing", false.into());
     set("cluster_state", json!({ node(): "running" }));
-    let scale = Scale { sampler: call.sampler, now: call.now.mono };
-    let (_, ready, unsettled) = call.broker.queue_sums(name);
+    let (_, ready, unsettled) = broker.queue_sums(name);
     let counts = [("messages", ready + unsettled), ("messages_ready", ready), ("messages_unacknowledged", unsettled)];
     stats::add(&mut out, scale, &format!("vhost {name} messages"), counts);
     let (mut received, mut sent, mut sums) = (0, 0, Sums::default());
-    for connection in call.broker.connections().filter(|one| one.info.tenant.as_str() == name) {
+    for connection in broker.connections().filter(|one| one.info.tenant.as_str() == name) {
         received += connection.figures.received_bytes.get();
         sent += connection.figures.sent_bytes.get();
         connection.channels.values().for_each(|figures| sums.add(&figures.sums()));
@@ -56,12 +55,13 @@ fn json(call: &Call<'_>, tenant: &Tenant) -> Value {
 pub fn list(call: &mut Call<'_>) -> Handled {
     let sees_all = Role::Monitoring.is_in(&call.asker.principal.tags);
     let all = call.broker.tenants().into_iter().filter(|tenant| sees_all || call.enters(&tenant.name));
-    let keys = all.map(|tenant| Key::Made(json(call, &tenant))).collect();
+    let keys = all.map(|tenant| Key::Tenant(tenant.name)).collect();
     listing::answer(call, keys)
 }
 
 pub fn describe(call: &mut Call<'_>) -> Handled {
-    let item = call.broker.tenant(call.parameter(0)).map(|tenant| json(call, &tenant));
+    let scale = Scale { sampler: call.sampler, now: call.now.mono };
+    let item = call.broker.tenant(call.parameter(0)).map(|tenant| json(call.broker, &tenant, scale));
     listing::one(call, item)
 }
 
