@@ -13,7 +13,8 @@ impl Core {
     pub(crate) fn change_access(&mut self, command: &Command) -> Result<Lsn, BrokerError> {
         let lsn = self.run(command)?;
         let catalog = self.catalog.get();
-        // Only what the command touches: many are changed one by one, and compiling all each time would cost the square.
+        // Only what the command touches: many are changed one by one, and compiling all each time would cost the
+        // square.
         match command {
             Command::PutPermission(permission) => self.grants.changed(catalog, &permission.user, &permission.tenant),
             Command::DeletePermission((user, tenant)) => self.grants.changed(catalog, user, tenant),
