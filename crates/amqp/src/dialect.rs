@@ -145,7 +145,14 @@ fn bind(broker: &mut Broker, session: SessionId, spec: BindingSpec, headers: &[H
     broker.bind(session, &spec).map_err(|error| Refusal::of(&error, kind))
 }
 
+/// Bytes of a routing key.
+const KEY_BYTES_MAX: usize = 255;
+
 fn publish_one(broker: &mut Broker, ask: &PublishAsk<'_>, now: Now) -> Result<Published, Refusal> {
+    if ask.key.len() > KEY_BYTES_MAX {
+        // Kept as a short string: its end would be cut off, and the message routed by what it is not stored with.
+        return Err(Refusal::precondition(format!("invalid message: a routing key has at most {KEY_BYTES_MAX} bytes")));
+    }
     let mut raw = Vec::new();
     put_properties(ask.properties, &mut raw);
     let found = props::read(&raw).map_err(Refusal::from)?;

@@ -155,3 +155,28 @@ fn a_topic_answers_as_an_exchange_of_its_name() {
     got.sort();
     assert_eq!(got, ["abc", "order-1", "order-1", "order-2"]);
 }
+
+#[test]
+fn a_routing_key_from_another_door_that_amqp_could_not_spell_is_refused() {
+    let mut world = World::new();
+    let dialect = broker::Tongue::dialect(&amqp::Amqp::default()).unwrap();
+    let (user, tenant) = (Name::fixed("guest"), Name::fixed("/"));
+    for (bytes, is_taken) in [(255, true), (256, false), (1 << 20, false)] {
+        let key = "k".repeat(bytes);
+        let ask = broker::dialect::PublishAsk {
+            user: &user,
+            impersonates: false,
+            tenant: &tenant,
+            exchange: "amq.fanout",
+            key: &key,
+            properties: &[],
+            body: b"x",
+        };
+        let published = dialect.publish(&mut world.broker, &ask, model::Now::default());
+        assert_eq!(
+            published.map(drop).map_err(|fault| fault.code),
+            if is_taken { Ok(()) } else { Err(406) },
+            "{bytes}"
+        );
+    }
+}
