@@ -170,7 +170,7 @@ def test_what_was_declared_over_http_is_there_after_a_kill(own_broker):
     assert api.get("exchanges/%2F/kept")["type"] == "topic"
 
 
-def test_five_thousand_queues_are_listed_and_others_go_on(own_broker):
+def test_x05_five_thousand_queues_are_listed_and_others_go_on(own_broker):
     if own_broker.peer:
         pytest.skip("the peer is not ours to fill")
     api = Api(own_broker)

@@ -171,6 +171,25 @@ def test_a_transaction_counts_from_its_commit_on(connection, channel, name):
     assert drain(other, name) == ["2", "4"]
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_committed_transaction_survives_whole_and_an_open_one_leaves_nothing(own_broker, end):
+    channel = connect(own_broker).channel()
+    queues(channel, "work", "done")
+    put(channel, "work", "1", "2", properties=PERSISTENT)
+    channel.tx_select()
+    for body in [b"1", b"2"]:
+        taken = get(channel, "work")
+        assert taken[2] == body
+        put(channel, "done", body, properties=PERSISTENT)
+        channel.basic_ack(taken[0].delivery_tag)
+        if body == b"1":
+            channel.tx_commit()
+    getattr(own_broker, end)()
+    own_broker.start()
+    channel = connect(own_broker).channel()
+    assert (drain(channel, "work"), drain(channel, "done")) == (["2"], ["1"])
+
+
 def test_transactions_and_confirms_are_not_mixed(connection):
     assert refused(connection, lambda ch: (ch.tx_select(), ch.confirm_delivery())) == (
         406, "cannot switch from tx to confirm mode")

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Assumptions;
  * on the real system); tests that kill the broker are then skipped.
  */
 final class Broker implements AutoCloseable {
-    private static final Pattern DOOR = Pattern.compile("\"(kafka|amqp|http)\"\\s*:\\s*\"([^\"]*:[0-9]+)\"");
+    private static final Pattern DOOR = Pattern.compile("\"(kafka|amqps?|http)\"\\s*:\\s*\"([^\"]*:[0-9]+)\"");
 
     private final String peer =
             System.getenv("PEER_KAFKA") != null ? System.getenv("PEER_KAFKA") : System.getenv("PEER_AMQP");
@@ -28,7 +28,18 @@ final class Broker implements AutoCloseable {
     private final Path home;
     private Process process;
 
+    private final List<String> options;
+
     Broker() {
+        this(List.of());
+    }
+
+    /** With more options, and a door for TLS if they name a certificate. */
+    Broker(List<String> options) {
+        this.options = options;
+        if (options.contains("--tls-cert")) {
+            doors.put("amqps", "127.0.0.1:0");
+        }
         try {
             home = Files.createTempDirectory("fourfold-");
             start();
@@ -45,6 +56,12 @@ final class Broker implements AutoCloseable {
     /** The port for AMQP clients. */
     int amqpPort() {
         String address = peer != null ? peer : doors.get("amqp");
+        return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+    }
+
+    /** The port for AMQP clients that speak TLS. */
+    int amqpsPort() {
+        String address = doors.get("amqps");
         return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
     }
 
@@ -69,6 +86,7 @@ final class Broker implements AutoCloseable {
         List<String> command = new ArrayList<>(List.of(System.getenv("FOURFOLD_BIN"), "serve", "--data",
                 home.resolve("data").toString(), "--ready-file", ready.toString()));
         doors.forEach((door, address) -> command.addAll(List.of("--" + door, address)));
+        command.addAll(options);
         File log = home.resolve("log.txt").toFile();
         process = new ProcessBuilder(command).redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log)).start();
