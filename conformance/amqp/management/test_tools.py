@@ -85,3 +85,26 @@ rabbitmq_global_messages_redelivered_total rabbitmq_channel_messages_published_t
     detailed, _ = scrape(broker, "/metrics/detailed?family=queue_coarse_metrics")
     assert "rabbitmq_detailed_queue_messages_ready" in detailed
     connection.close()
+
+
+def test_a_scrape_shows_the_first_queues_one_by_one_and_counts_the_rest(own_broker):
+    if own_broker.peer:
+        pytest.skip("our own names")
+    connection = connect(own_broker)
+    channel = connection.channel()
+    for number in range(1005):
+        channel.queue_declare(f"q{number:04}")
+    channel.basic_publish("", "q1004", b"not shown by itself")
+    eventually("all are counted", lambda: scrape(own_broker)[0]["fourfold_queues_ready"].value == 1)
+
+    def shown(path):
+        names, families = scrape(own_broker, path)
+        queues = [sample.labels["queue"] for family in families for sample in family.samples
+                  if sample.name == "fourfold_queue_ready"]
+        left = next(sample.value for family in families for sample in family.samples
+                    if sample.name == "fourfold_objects_left_out" and sample.labels["kind"] == "queue")
+        return names["fourfold_queues"].value, queues, left
+    total, queues, left = shown("/metrics")
+    assert (total, left) == (1005, 5) and queues == [f"q{number:04}" for number in range(1000)]
+    assert shown("/metrics/per-object")[1][-1] == "q1004" and shown("/metrics/per-object")[2] == 0
+    connection.close()

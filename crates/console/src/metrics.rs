@@ -1,13 +1,24 @@
 //! `/metrics` in Prometheus' text format, under our own names. Only what is measured is shown.
 
+mod objects;
+
 use std::fmt::Write as _;
 
 use broker::Broker;
 
 use crate::counters::Counters;
 
-/// The default tenant's names are shown; there is no other yet.
-const TENANT: &str = "/";
+/// Topics, groups and queues that are shown one by one, of each kind.
+const OBJECTS_MAX: usize = 1_000;
+/// The same at `/metrics/per-object`.
+const MORE_OBJECTS_MAX: usize = 10_000;
+
+/// What is shown of each object, as text.
+pub fn objects(broker: &Broker) -> String {
+    let mut page = Page::default();
+    objects::all(&mut page, broker, MORE_OBJECTS_MAX);
+    page.text
+}
 
 /// Everything, as text.
 pub fn text(broker: &Broker, counters: &Counters) -> String {
@@ -19,9 +30,7 @@ pub fn text(broker: &Broker, counters: &Counters) -> String {
     losses(&mut page, broker);
     space(&mut page, broker);
     storage(&mut page, broker);
-    topics(&mut page, broker);
-    groups(&mut page, broker);
-    queues(&mut page, broker);
+    objects::all(&mut page, broker, OBJECTS_MAX);
     page.text
 }
 
@@ -153,62 +162,6 @@ fn losses(page: &mut Page, broker: &Broker) {
 fn space(page: &mut Page, broker: &Broker) {
     page.metric("fourfold_disk_full", "gauge", "1 while messages are refused for lack of space.");
     page.sample("fourfold_disk_full", &[], u64::from(broker.full().is_some()));
-}
-
-fn topics(page: &mut Page, broker: &Broker) {
-    let topics = broker.topics(TENANT);
-    page.metric("fourfold_topic_partitions", "gauge", "Partitions, by topic.");
-    for topic in &topics {
-        page.sample("fourfold_topic_partitions", &[("topic", &topic.name)], topic.partitions.len() as u64);
-    }
-    let name = "fourfold_topic_end_offset_total";
-    page.metric(name, "counter", "Messages ever visible, by topic: the sum of its partitions' ends.");
-    let bounds = |log: &model::LogId| broker.bounds(*log).ok();
-    for topic in &topics {
-        let sum = topic.partitions.iter().filter_map(bounds).map(|bounds| bounds.end.0).sum();
-        page.sample(name, &[("topic", &topic.name)], sum);
-    }
-    page.metric("fourfold_topic_messages", "gauge", "Messages held, by topic.");
-    for topic in &topics {
-        let sum = topic.partitions.iter().filter_map(bounds).map(|bounds| bounds.end.since(bounds.start)).sum();
-        page.sample("fourfold_topic_messages", &[("topic", &topic.name)], sum);
-    }
-}
-
-fn groups(page: &mut Page, broker: &Broker) {
-    let groups = broker.groups();
-    page.metric("fourfold_group_members", "gauge", "Members, by group.");
-    for group in &groups {
-        page.sample("fourfold_group_members", &[("group", &group.group)], group.members.len() as u64);
-    }
-    page.metric("fourfold_group_lag", "gauge", "Messages not yet committed, by group and topic.");
-    for group in &groups {
-        let mut lags = std::collections::BTreeMap::new();
-        for (topic, partition, committed) in broker.all_committed(&group.group) {
-            let log = broker.topic(TENANT, &topic).and_then(|info| info.partitions.get(partition as usize).copied());
-            let Some(bounds) = log.and_then(|log| broker.bounds(log).ok()) else { continue };
-            *lags.entry(topic).or_insert(0) += bounds.end.since(committed.offset);
-        }
-        for (topic, lag) in lags {
-            page.sample("fourfold_group_lag", &[("group", &group.group), ("topic", &topic)], lag);
-        }
-    }
-}
-
-fn queues(page: &mut Page, broker: &Broker) {
-    type Pick = fn(&broker::queue::QueueInfo) -> u64;
-    let metrics: [(&str, &str, Pick); 3] = [
-        ("fourfold_queue_ready", "Messages that wait for a consumer, by queue.", |queue| queue.ready),
-        ("fourfold_queue_unsettled", "Messages delivered and not settled, by queue.", |queue| queue.unsettled),
-        ("fourfold_queue_consumers", "Consumers, by queue.", |queue| u64::from(queue.consumers)),
-    ];
-    let queues = broker.queues(TENANT);
-    for (name, help, pick) in metrics {
-        page.metric(name, "gauge", help);
-        for queue in &queues {
-            page.sample(name, &[("queue", &queue.name)], pick(queue));
-        }
-    }
 }
 
 #[cfg(test)]

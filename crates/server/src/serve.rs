@@ -91,6 +91,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     warn_of_small_journal(settings);
     let broker = open(settings, &tongues, &clock)?;
     check_exposure(settings, &plans, &broker)?;
+    warn_of_unknown_user(settings, &broker);
     let listeners = listeners::open(&plans)?;
     let addresses: Vec<(usize, SocketAddr)> = listeners.iter().map(|one| (one.door, one.address)).collect();
     announce(settings, &tongues, &plans, &listeners).map_err(system("writing to standard output"))?;
@@ -206,6 +207,18 @@ fn warn_of_small_journal(settings: &Settings) {
             "storage.journal_file_bytes = {journal} takes batches and messages of at most {bytes_max} bytes: larger \
              ones are refused, though amqp.message_bytes_max and topics' max.message.bytes allow {largest}; to take \
              those, set it to {needed}"
+        );
+    }
+}
+
+/// Permissions of a user that is not there are none: every Kafka client would be refused everything.
+fn warn_of_unknown_user(settings: &Settings, broker: &Broker) {
+    if let Some(user) = &settings.kafka.user
+        && broker.user(user).is_none()
+    {
+        tracing::warn!(
+            "kafka.user is '{user}', and there is no such user: Kafka clients are refused all they ask for until \
+             'fourfold user add {user}' and 'fourfold permission put {user}' have made one"
         );
     }
 }

@@ -39,6 +39,8 @@ struct Letters {
     done: Vec<Dead>,
     /// Those that wait.
     kept: Vec<Dead>,
+    /// One of them waits for the disk or for room, and with it all behind it.
+    holds_up: bool,
     /// They are kept though nothing is read for them: no queue takes them.
     unrouted: bool,
 }
@@ -86,7 +88,9 @@ impl Queues {
         let mut window = (None, Window::default());
         for mut dead in dying {
             let is_full = letters.list.len() >= LETTERS_MAX || letters.bytes.len() >= LETTERS_BYTES_MAX;
-            if dead.waits.is_some() || is_full {
+            // Letters keep the order of the deaths: behind one that waits all wait.
+            if dead.waits.is_some() || is_full || letters.holds_up {
+                letters.holds_up = true;
                 letters.kept.push(dead);
                 continue;
             }
@@ -95,6 +99,7 @@ impl Queues {
                     if !letters.list.is_empty() && letters.bytes.len() + unit.len() > LETTERS_BYTES_MAX =>
                 {
                     dead.unit = dead.unit.or(dead.place.is_none().then_some((tag, unit)));
+                    letters.holds_up = true;
                     letters.kept.push(dead);
                 }
                 Unit::Here(tag, unit) => {
@@ -104,6 +109,7 @@ impl Queues {
                 Unit::Pending(read) => {
                     self.ahead.reads.wait(read, id);
                     dead.waits = Some(read);
+                    letters.holds_up = true;
                     letters.kept.push(dead);
                 }
                 Unit::Gone => letters.done.push(dead),

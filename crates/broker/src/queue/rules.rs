@@ -79,9 +79,9 @@ impl Rules {
         self.dying.len() >= DYING_MAX
     }
 
-    /// Whether a letter can be written now.
+    /// Whether a letter can be written now: that of the first to die.
     pub(super) fn can_bury(&self, now: Mono) -> bool {
-        self.retry_at.is_none_or(|at| at <= now) && self.dying.iter().any(|dead| dead.waits.is_none())
+        self.retry_at.is_none_or(|at| at <= now) && self.dying.first().is_some_and(|dead| dead.waits.is_none())
     }
 
     /// Whether so many waiting messages with so many bytes are too much.

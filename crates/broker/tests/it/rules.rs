@@ -429,3 +429,25 @@ fn many_deaths_at_once_are_written_in_pieces_and_none_is_lost() {
     let texts = texts(&mut rig, "dead");
     assert!((0..3000).all(|number| texts[number] == format!("{number}|q:expired")));
 }
+
+#[test]
+fn dead_letters_keep_the_order_of_deaths_however_slow_the_disk_and_large_the_messages() {
+    let mut rig = rig(QueueOptions { dead_letters: dead(), ..Default::default() });
+    rig.disk.set_cache_misses(3);
+    let count = 2_000;
+    for number in 0..count {
+        // Some are so large that a batch of letters has no room for them, and for small ones behind them.
+        let filler = if number % 97 == 0 { "x".repeat(180) } else { String::new() };
+        rig.publish("", "q", &format!("{number:05} {filler}")).unwrap();
+    }
+    rig.settle_down();
+    let mut rig = rig.killed();
+    rig.disk.set_cache_misses(3);
+    let keys: Vec<_> = rig.get_all(1, "q").iter().map(|delivery| delivery.key).collect();
+    assert_eq!(keys.len(), count);
+    rig.broker.settle(SessionId(1), &keys, Settle::Discard);
+    rig.settle_down();
+    let numbers: Vec<usize> =
+        texts(&mut rig, "dead").iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+}

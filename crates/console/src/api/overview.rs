@@ -99,7 +99,8 @@ pub fn metrics(call: &mut Call<'_>) -> Handled {
 
 /// Figures of each object, under the names of RabbitMQ's plugin.
 pub fn metrics_per_object(call: &mut Call<'_>) -> Handled {
-    scraped(metrics_text(call.broker, call.counters, call.now.mono, &Detail::Objects))
+    let ours = metrics::objects(call.broker);
+    scraped(ours + &metrics_text(call.broker, call.counters, call.now.mono, &Detail::Objects))
 }
 
 /// Those of chosen families: `?family=queue_coarse_metrics&vhost=/`.

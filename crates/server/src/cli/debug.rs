@@ -118,11 +118,28 @@ fn name_of(names: &Names, log: LogId) -> String {
     names.get(&log).cloned().unwrap_or_else(|| format!("log {log}"))
 }
 
+/// What is said of a name that nothing in the folder has.
+fn unknown(names: &Names, name: &str) -> String {
+    let prefix = format!("{name}/");
+    let mut partitions = names.values().filter(|known| known.starts_with(&prefix)).collect::<Vec<_>>();
+    partitions.sort();
+    match partitions.first() {
+        Some(first) => {
+            format!("'{name}' is a topic with {} partitions: name one of them, such as '{first}'", partitions.len())
+        }
+        None => format!(
+            "there is no '{name}' in the folder: name TOPIC/PARTITION or QUEUE; `fourfold debug segments` without --of \
+             shows what there is"
+        ),
+    }
+}
+
 fn segments(folder: &FolderArgs, of: Option<&str>, offset: Option<u64>) -> Result<(), CliError> {
     let (inspection, names) = inspect(&folder.open()?)?;
-    let named = |name: &str| names.iter().find(|(_, known)| *known == name).map(|(log, _)| *log);
+    let is_meant = |name: &str, known: &String| *known == name || *known == format!("queue '{name}'");
+    let named = |name: &str| names.iter().find(|(_, known)| is_meant(name, known)).map(|(log, _)| *log);
     let wanted = match of {
-        Some(name) => Some(named(name).ok_or_else(|| CliError::Local(format!("there is no '{name}' in the folder")))?),
+        Some(name) => Some(named(name).ok_or_else(|| CliError::Local(unknown(&names, name)))?),
         None => None,
     };
     let pieces = match (wanted, offset) {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::CliError;
-use super::admin::{AdminArgs, change, show_all, show_one};
+use super::admin::{AdminArgs, change, connect, show_all, show_one};
 use super::client::encode;
 
 /// In which virtual host.
@@ -158,13 +158,32 @@ pub fn permission(at: &AdminArgs, of: &InVhost, verb: PermissionVerb) -> Result<
         PermissionVerb::Put { name: user, configure, write, read } => {
             let body = json!({ "configure": configure, "write": write, "read": read });
             let done = format!("user '{user}' may use virtual host '{}' so", of.vhost);
-            change(at, ("PUT", &path(&user)), Some(&body), &done)
+            change(at, ("PUT", &path(&user)), Some(&body), &done).map_err(|why| missing_of(at, &of.vhost, &user, why))
         }
         PermissionVerb::Delete { name: user } => {
             let done = format!("user '{user}' has no permission in virtual host '{}' any more", of.vhost);
             change(at, ("DELETE", &path(&user)), None, &done)
         }
     }
+}
+
+/// Which of both is not there, and how to make it: RabbitMQ's word for it leaves that open.
+fn missing_of(at: &AdminArgs, vhost: &str, user: &str, why: CliError) -> CliError {
+    if !why.to_string().contains("vhost_or_user_not_found") {
+        return why;
+    }
+    let is_there = |path: String| connect(at).is_ok_and(|client| client.ask("GET", &path, None).is_ok());
+    if !is_there(format!("/api/vhosts/{}", encode(vhost))) {
+        return CliError::Refused(format!(
+            "there is no virtual host '{vhost}': `fourfold vhost list` shows them, `fourfold vhost put {vhost}` makes one"
+        ));
+    }
+    if !is_there(format!("/api/users/{}", encode(user))) {
+        return CliError::Refused(format!(
+            "there is no user '{user}': `fourfold user list` shows them, `fourfold user add {user}` makes one"
+        ));
+    }
+    why
 }
 
 /// `fourfold policy`.

@@ -174,7 +174,8 @@ fn metrics_show_what_is_measured() {
     let server = Server::start(&folder.0);
     assert!(server.cli(&["topic", "create", "orders", "-p", "2"]).status.success());
     let page = raw(server.door("http"), "GET /metrics HTTP/1.1\r\n\r\n");
-    for line in ["fourfold_topic_partitions{topic=\"orders\"} 2", "fourfold_connections{door=\"http\"} 1"] {
+    for line in ["fourfold_topic_partitions{tenant=\"/\",topic=\"orders\"} 2", "fourfold_connections{door=\"http\"} 1"]
+    {
         assert!(page.lines().any(|have| have == line), "{line}: {page}");
     }
     let syncs = page.lines().find_map(|line| line.strip_prefix("fourfold_journal_syncs_total ")).unwrap();

@@ -6,16 +6,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{FormatTag, Formats, LogId, Message, Offset};
+use model::{FormatTag, Formats, Header, HeaderValue, LogId, Message, Offset};
 use storage::inspect::{Item, items};
 use storage::{Chunk, Disk, Owner};
 
 use super::super::CliError;
 use super::super::output::print;
-use super::{inspect, time};
+use super::{inspect, time, unknown};
 
 /// Of a key, value or record so much is shown.
 const SHOWN_BYTES: usize = 200;
+/// … and of a header's list or table.
+const VALUE_CHARS_MAX: usize = 2_000;
 
 /// Prints what `what` names.
 pub(super) fn dump(disk: &Arc<dyn Disk>, what: &str, from: u64, count: u64) -> Result<(), CliError> {
@@ -28,7 +30,7 @@ pub(super) fn dump(disk: &Arc<dyn Disk>, what: &str, from: u64, count: u64) -> R
     let known = names.iter().find(|(_, name)| wanted.contains(name)).map(|(log, _)| *log);
     let numbered = what.strip_prefix("log ").and_then(|number| number.parse().ok()).map(LogId);
     let log = known.or(numbered).ok_or_else(|| {
-        CliError::Local(format!("no topic with that partition, queue or file '{what}': TOPIC/PARTITION, QUEUE, FILE"))
+        CliError::Local(format!("{}; a file is named by its folder and number", unknown(&names, what)))
     })?;
     let range = inspection.recovered.logs.iter().find(|(known, _)| *known == log).map(|(_, range)| *range);
     let start = range.map_or(Offset::ZERO, |range| range.start).max(Offset(from));
@@ -92,10 +94,33 @@ fn line(out: &mut String, offset: Offset, message: &Message) {
     // Writing to a String cannot fail.
     let _ = write!(out, "{offset} {when} key {} value {}", part(&message.key), part(&message.value));
     for header in &message.headers {
-        let _ =
-            write!(out, " {}={}", escaped(header.name.as_bytes()), escaped(format!("{:?}", header.value).as_bytes()));
+        let _ = write!(out, " {}={}", escaped(header.name.as_bytes()), value_of(&header.value));
     }
     out.push('\n');
+}
+
+/// A header's value for people: texts and bytes in quotes, tables and lists in brackets, all of it not too long.
+fn value_of(value: &HeaderValue) -> String {
+    let shown = match value {
+        HeaderValue::Null => "null".to_owned(),
+        HeaderValue::Bool(value) => value.to_string(),
+        HeaderValue::Int(value) => value.to_string(),
+        HeaderValue::Float(value) => value.to_string(),
+        HeaderValue::Text(text) => return escaped(text.as_bytes()),
+        HeaderValue::Bytes(bytes) => return escaped(bytes),
+        HeaderValue::Time(at) => time(*at).as_str().map_or_else(|| at.0.to_string(), str::to_owned),
+        HeaderValue::List(values) => {
+            format!("[{}]", values.iter().map(value_of).collect::<Vec<_>>().join(", "))
+        }
+        HeaderValue::Table(headers) => {
+            let field = |one: &Header| format!("{}={}", escaped(one.name.as_bytes()), value_of(&one.value));
+            format!("{{{}}}", headers.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+    };
+    match shown.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", shown.get(..at).unwrap_or_default()),
+        None => shown,
+    }
 }
 
 fn file(disk: &dyn Disk, name: &str, count: u64) -> Result<(), CliError> {
@@ -153,5 +178,21 @@ mod tests {
     fn nothing_that_was_sent_can_steer_the_terminal() {
         assert_eq!(escaped(b"a\x1b[2J\"\xff"), r#""a\x1b[2J\"\xff""#);
         assert!(escaped(&[b'a'; 1000]).ends_with("… (1000 bytes)"));
+    }
+
+    #[test]
+    fn headers_are_read_by_people() {
+        let text = |text: &str| HeaderValue::Text(text.to_owned());
+        let header = |name: &str, value| Header { name: name.to_owned(), value };
+        let death = vec![
+            header("count", HeaderValue::Int(2)),
+            header("time", HeaderValue::Time(model::Wall(0))),
+            header("keys", HeaderValue::List(vec![text("a\x1b"), HeaderValue::Null])),
+        ];
+        let shown = r#"[{"count"=2, "time"=1970-01-01T00:00:00.000Z, "keys"=["a\x1b", null]}]"#;
+        assert_eq!(value_of(&HeaderValue::List(vec![HeaderValue::Table(death)])), shown);
+        assert_eq!(value_of(&HeaderValue::Bool(true)), "true");
+        let long = HeaderValue::List(vec![HeaderValue::Int(1); 10_000]);
+        assert!(value_of(&long).ends_with('…') && value_of(&long).len() < 3_000);
     }
 }
