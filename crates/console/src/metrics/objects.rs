@@ -1,5 +1,5 @@
-//! Topics, groups and queues in `/metrics`: how many there are and what is in all of them, and each of the first by name.
-//! How many are shown is bounded, and with it what a scrape costs; how many are left out is said.
+//! Topics, groups and queues in `/metrics`: how many there are and what is in all of them, and each of the first by
+//! name. How many are shown is bounded, and with it what a scrape costs; how many are left out is said.
 
 use std::collections::BTreeMap;
 

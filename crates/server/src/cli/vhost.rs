@@ -175,7 +175,8 @@ fn missing_of(at: &AdminArgs, vhost: &str, user: &str, why: CliError) -> CliErro
     let is_there = |path: String| connect(at).is_ok_and(|client| client.ask("GET", &path, None).is_ok());
     if !is_there(format!("/api/vhosts/{}", encode(vhost))) {
         return CliError::Refused(format!(
-            "there is no virtual host '{vhost}': `fourfold vhost list` shows them, `fourfold vhost put {vhost}` makes one"
+            "there is no virtual host '{vhost}': `fourfold vhost list` shows them, `fourfold vhost put {vhost}` makes \
+             one"
         ));
     }
     if !is_there(format!("/api/users/{}", encode(user))) {
