@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use crate::rig::Running;
 use broker::OUTPUT_BYTES_MAX;
 use console::counters::Counters;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa, KeyIdMethod,
+    KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -35,6 +38,7 @@ impl Authority {
         std::fs::create_dir_all(&folder).unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name.push(DnType::CommonName, format!("authority {count}"));
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.join("ca.pem"), issuer.pem()).unwrap();
@@ -52,8 +56,28 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        params.serial_number = Some(serial_of(name));
         let issued = params.signed_by(&key, &self.issuer).unwrap();
         (issued.pem(), key.serialize_pem())
+    }
+
+    /// Writes a list of certificates taken back, by their names.
+    fn revoke(&self, names: &[&str]) {
+        let revoked = |name: &&str| RevokedCertParams {
+            serial_number: serial_of(name),
+            revocation_time: rcgen::date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2024, 1, 1),
+            next_update: rcgen::date_time_ymd(2090, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: names.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        std::fs::write(self.folder.join("crl.pem"), list.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
     }
 
     fn write(&self, (cert, key): &(String, String)) {
@@ -91,6 +115,10 @@ impl Authority {
             }
         })
     }
+}
+
+fn serial_of(name: &str) -> SerialNumber {
+    SerialNumber::from_slice(name.as_bytes())
 }
 
 impl Drop for Authority {
@@ -266,6 +294,33 @@ fn a_client_certificate_is_asked_for_and_checked() {
     assert_eq!(ask(&mut dial(&server, &authority.client(None)), "echo in").unwrap(), "in");
     assert_eq!(ask(&mut dial(&server, &authority.client(Some(&ours))), "echo in").unwrap(), "in");
     assert!(ask(&mut dial(&server, &authority.client(Some(&foreign))), "echo in").is_err());
+}
+
+#[test]
+fn a_revoked_client_certificate_is_refused_and_a_new_list_is_taken() {
+    let authority = Authority::new();
+    authority.write(&authority.issue("server"));
+    authority.revoke(&["mallory"]);
+    let settings =
+        TlsSettings { client_crl: Some(authority.folder.join("crl.pem")), ..authority.settings(ClientAuth::Required) };
+    let keeper = Keeper::open(settings, Arc::clone(&authority.counters)).unwrap();
+    let server = Running::with(1 << 30, Some(Arc::clone(&keeper)));
+    let [alice, mallory] = ["alice", "mallory"].map(|name| authority.client(Some(&authority.issue(name))));
+    let enters = |config: &Arc<ClientConfig>| ask(&mut dial(&server, config), "echo in").is_ok();
+    assert!(enters(&alice) && !enters(&mallory));
+    let mut before = dial(&server, &alice);
+    assert_eq!(ask(&mut before, "echo in").unwrap(), "in");
+    authority.revoke(&["mallory", "alice"]);
+    keeper.look();
+    assert!(!enters(&alice), "checked by the new list");
+    assert_eq!(ask(&mut before, "echo on").unwrap(), "on", "who is in stays in");
+    // A list that cannot be used changes nothing.
+    std::fs::write(authority.folder.join("crl.pem"), "nothing").unwrap();
+    keeper.look();
+    assert!(!enters(&alice) && !enters(&mallory));
+    authority.revoke(&[]);
+    keeper.look();
+    assert!(enters(&alice) && enters(&mallory));
 }
 
 #[test]
