@@ -37,7 +37,7 @@ const TAKEN: [(&str, u8); 22] = [
     ("x-single-active-consumer", CLASSIC | QUORUM),
     ("x-queue-mode", CLASSIC),
     ("x-queue-version", CLASSIC),
-    ("x-consumer-timeout", CLASSIC | QUORUM | STREAM),
+    ("x-consumer-timeout", CLASSIC | QUORUM),
     ("x-delivery-limit", QUORUM),
     ("x-quorum-initial-group-size", QUORUM),
     ("x-initial-cluster-size", STREAM),
@@ -265,11 +265,7 @@ fn take(argument: &Argument<'_>, asked: &mut QueueArguments, letters: &mut Lette
             other => return Err(argument.invalid(format_args!("\"unsupported queue mode '{other}'\""))),
         },
         "x-queue-version" => drop(argument.not_negative()?),
-        "x-consumer-timeout" if options.kind == QueueKind::Stream => {
-            return Err(argument.invalid("what is read of a stream may be acknowledged at any time"));
-        }
-        // RabbitMQ checks nothing here; what is no time is ignored.
-        "x-consumer-timeout" => options.settle_ms_max = argument.positive().ok(),
+        "x-consumer-timeout" => options.settle_ms_max = Some(argument.not_negative()?).filter(|ms| *ms > 0),
         "x-delivery-limit" => {
             options.delivery_limit = Some(u32::try_from(argument.int()?).unwrap_or(NO_DELIVERY_LIMIT));
         }
@@ -333,6 +329,8 @@ mod tests {
             ("x-message-ttl", int(315_360_000_001), "{value_too_large,315360000001}"),
             ("x-expires", int(0), "{value_zero,0}"),
             ("x-max-length", int(-1), "{value_negative,-1}"),
+            ("x-consumer-timeout", int(-1), "{value_negative,-1}"),
+            ("x-consumer-timeout", zz(), "\"expected integer, got longstr\""),
             ("x-max-length-bytes", zz(), "\"expected integer, got longstr\""),
             ("x-max-priority", int(256), "{max_value_exceeded,256}"),
             ("x-overflow", zz(), "invalid_overflow"),
@@ -360,6 +358,7 @@ mod tests {
             ("quorum", "x-queue-mode", text("lazy")),
             ("stream", "x-message-ttl", HeaderValue::Int(5)),
             ("stream", "x-max-length", HeaderValue::Int(5)),
+            ("stream", "x-consumer-timeout", HeaderValue::Int(5)),
         ] {
             let said = asked(&[(name, value), ("x-queue-type", text(kind))]).unwrap_err();
             let expected = format!("invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_{kind}_queue");

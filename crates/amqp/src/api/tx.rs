@@ -132,7 +132,7 @@ fn store(
         time: staged.content.time(call.cx.now.wall),
         persistent: staged.content.persistent,
         marks: staged.content.marks(call.cx.now.wall),
-        policy: if staged.content.persistent { SyncPolicy::Sync } else { SyncPolicy::None },
+        policy: SyncPolicy::Sync,
     });
     let requests = requests.collect::<Vec<_>>();
     let published = match call.cx.broker.publish_all(&requests, (call.conn.peer.session, &acks), call.cx.now) {
@@ -140,10 +140,9 @@ fn store(
         published => published.map_err(|error| Refusal::of(&error, "exchange"))?,
     };
     if published.iter().any(|told| told.stored) {
-        let sync = requests.iter().any(|request| request.policy == SyncPolicy::Sync);
-        let policy = if sync { SyncPolicy::Sync } else { SyncPolicy::None };
-        let (lsn, before) =
-            (published.first().map_or_else(Lsn::default, |told| told.lsn), call.cx.broker.progress().written);
+        let first = published.first();
+        let (lsn, policy) = first.map_or((Lsn::default(), SyncPolicy::None), |told| (told.lsn, told.policy));
+        let before = call.cx.broker.progress().written;
         call.conn.unseen = Some(Unseen { lsn, policy, before });
     }
     let mut lsn = Lsn::default();

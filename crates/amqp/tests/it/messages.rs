@@ -164,6 +164,32 @@ fn persistent_messages_are_confirmed_when_synced_and_the_unroutable_at_once() {
     assert_eq!(confirms(&world.take(at)), [(80, 7, false)], "transient ones need no sync");
 }
 
+/// There every message lasts, whatever its publisher says: also one that is not marked persistent.
+#[test]
+fn quorum_queues_and_streams_confirm_all_messages_when_synced() {
+    for kind in ["quorum", "stream"] {
+        for commit in [false, true] {
+            let mut world = World::new();
+            let at = world.client();
+            let mut table = Vec::new();
+            amqp::wire::table::put(&mut table, &[text_header("x-queue-type", kind)]);
+            assert_eq!(world.one(at, &declare_with(1, "q", DURABLE, &table[4..])).method, (50, 11));
+            let select = if commit { method(1, (90, 10), |_| {}) } else { confirm(1) };
+            world.ask(at, &select);
+            world.jobs = false;
+            world.send(at, &publish(1, ("", "q"), 0, TRANSIENT, b"x"));
+            if commit {
+                world.send(at, &method(1, (90, 20), |_| {}));
+            }
+            assert_eq!(world.take(at), [], "{kind}");
+            world.jobs = true;
+            world.run();
+            let answer = if commit { (90, 21) } else { (60, 80) };
+            assert_eq!(world.take(at)[0].method, answer, "{kind}");
+        }
+    }
+}
+
 #[test]
 fn what_a_failed_sync_covers_is_refused_never_acknowledged() {
     let mut world = World::new();

@@ -8,7 +8,7 @@ use super::partitioner::partition_of;
 use super::{Mail, MailboxId, PublishRequest, Published};
 use crate::core::Core;
 use crate::delay::Holding;
-use crate::queue::{Place, Queues, mark};
+use crate::queue::{Place, QueueKind, Queues, mark};
 use crate::{BrokerError, Event, SessionId};
 
 /// The leader epoch of a node that is alone.
@@ -23,27 +23,27 @@ impl Queues {
         now: Now,
     ) -> Result<Published, BrokerError> {
         if self.post(core, request) {
-            return Ok(Published { queues: 1, refused: 0, stored: false, lsn: Lsn::default() });
+            return Ok(Published::unstored(1, 0));
         }
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
         let published = self.route(core, request, &mut targets).and_then(|routed| {
-            let Routed { queues, refused, durable, counted, waits } = routed;
+            let Routed { queues, refused, counted, waits, .. } = routed;
             if targets.is_empty() && waits == 0 {
-                return Ok(Published { queues, refused, stored: false, lsn: Lsn::default() });
+                return Ok(Published::unstored(queues, refused));
             }
             if counted {
                 self.expect(core, &targets, &request.marks);
             }
-            let lsn = if waits == 0 {
-                store(core, request, &targets, (durable, now))?
+            let (lsn, policy) = if waits == 0 {
+                store(core, request, &targets, (routed, now))?
             } else {
-                self.store_and_hold(core, request, &targets, now)?
+                self.store_and_hold(core, request, (&targets, routed), now)?
             };
             if counted {
                 self.note(&targets, &request.marks);
             }
-            Ok(Published { queues, refused, stored: !targets.is_empty(), lsn })
+            Ok(Published { queues, refused, stored: !targets.is_empty(), lsn, policy })
         });
         self.targets = targets;
         published
@@ -54,9 +54,9 @@ impl Queues {
         &mut self,
         core: &mut Core,
         request: &PublishRequest<'_>,
-        targets: &[Target],
+        (targets, routed): (&[Target], Routed),
         now: Now,
-    ) -> Result<Lsn, BrokerError> {
+    ) -> Result<(Lsn, SyncPolicy), BrokerError> {
         let mut holding = Holding::default();
         core.now = now; // the wait begins with this call, however long nothing happened before it
         self.hold(core, request, &mut holding)?;
@@ -65,9 +65,9 @@ impl Queues {
         if !targets.is_empty() {
             appends.push(append_of(request, targets, now));
         }
-        let lsn = commit(core, request, &appends, true)?;
+        let done = commit(core, request, &appends, Routed { durable: true, ..routed })?;
         self.held(core, &holding);
-        Ok(lsn)
+        Ok(done)
     }
 
     /// The mailbox that a message's key names, through the default exchange.
@@ -142,6 +142,7 @@ impl Queues {
             routed.queues += 1;
             queue.tally.get().published += 1;
             routed.durable |= queue.is_stored() || !owns;
+            routed.lasts |= queue.kind() != QueueKind::Plain;
             routed.counted |= queue.rules.is_some();
             // Two queues that share a topic have the message once in its log, and both see it.
             if owns || !targets.iter().skip(from).any(|target| target.log == log) {
@@ -185,10 +186,19 @@ pub(crate) struct Routed {
     pub(super) refused: u32,
     /// One of them survives a restart.
     pub(super) durable: bool,
+    /// One of them keeps every message, whatever its publisher asks.
+    pub(super) lasts: bool,
     /// One of them may have to count it.
     pub(super) counted: bool,
     /// In how many delayed exchanges it waits: see [`Queues::hold`].
     pub(crate) waits: u32,
+}
+
+impl Routed {
+    /// Whether the message must be there after a restart.
+    pub(super) fn must_last(&self, request: &PublishRequest<'_>) -> bool {
+        self.lasts || ((self.durable || self.waits > 0) && request.persistent)
+    }
 }
 
 /// A topic answers as an exchange of its own name unless one is declared: the key picks the partition; messages without
@@ -247,21 +257,21 @@ fn store(
     core: &mut Core,
     request: &PublishRequest<'_>,
     targets: &[Target],
-    (durable, now): (bool, Now),
-) -> Result<Lsn, BrokerError> {
+    (routed, now): (Routed, Now),
+) -> Result<(Lsn, SyncPolicy), BrokerError> {
     needs_no_key(core, request, targets)?;
-    commit(core, request, &[append_of(request, targets, now)], durable)
+    commit(core, request, &[append_of(request, targets, now)], routed)
 }
 
 fn commit(
     core: &mut Core,
     request: &PublishRequest<'_>,
     appends: &[Append<'_>],
-    durable: bool,
-) -> Result<Lsn, BrokerError> {
+    routed: Routed,
+) -> Result<(Lsn, SyncPolicy), BrokerError> {
     // What would not survive a restart anyway needs no sync, and then nobody has to wait for one.
-    let lasts = durable && request.persistent;
-    let policy = if lasts { request.policy } else { SyncPolicy::None };
+    let policy = if routed.must_last(request) { request.policy } else { SyncPolicy::None };
     let lsn = core.commit(&Batch { appends, ..Batch::default() }, policy)?;
-    Ok(if policy == request.policy { lsn } else { Lsn::default() })
+    let is_weaker = request.persistent && policy != request.policy;
+    Ok((if is_weaker { Lsn::default() } else { lsn }, policy))
 }

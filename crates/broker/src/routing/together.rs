@@ -54,8 +54,7 @@ impl Queues {
             if found.waits > 0 {
                 self.hold(core, request, &mut holding)?;
             }
-            let durable = found.durable || found.waits > 0;
-            lasts |= durable && request.persistent && request.policy == SyncPolicy::Sync;
+            lasts |= found.must_last(request) && request.policy == SyncPolicy::Sync;
             routed.push((targets, found));
         }
         let appends = requests.iter().zip(&routed).filter(|(_, (targets, _))| !targets.is_empty());
@@ -91,6 +90,7 @@ impl Queues {
             refused: found.refused,
             stored: !targets.is_empty(),
             lsn,
+            policy,
         };
         Ok(routed.iter().map(told).collect())
     }

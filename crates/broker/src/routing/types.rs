@@ -89,7 +89,7 @@ pub struct PublishRequest<'a> {
     pub persistent: bool,
     /// What queues must know of it.
     pub marks: Marks,
-    /// When the answer may go out: [`SyncPolicy::Sync`] when somebody waits for a confirmation of a persistent message.
+    /// When the answer may go out: [`SyncPolicy::Sync`] when somebody waits for a confirmation.
     pub policy: SyncPolicy,
 }
 
@@ -108,7 +108,16 @@ pub struct Published {
     pub stored: bool,
     /// How many of them were too full and refused it: the publisher is told that it was not taken.
     pub refused: u32,
-    /// Hold the confirmation back until progress has reached this, by the request's policy. [`Lsn`] 0 when nothing
-    /// was stored.
+    /// Hold the confirmation back until progress has reached this, by `policy`. [`Lsn`] 0 when nothing was stored.
     pub lsn: Lsn,
+    /// The request's policy, or a weaker one where the message would not survive a restart anyway.
+    pub policy: SyncPolicy,
+}
+
+impl Published {
+    /// Of a message for which nothing was stored.
+    #[must_use]
+    pub fn unstored(queues: u32, refused: u32) -> Published {
+        Published { queues, stored: false, refused, lsn: Lsn::default(), policy: SyncPolicy::None }
+    }
 }

@@ -30,7 +30,7 @@ fn direct_routes_by_key_and_fanout_to_all_each_queue_once() {
     }
     rig.bind("d", "q1", "k");
     assert_eq!(rig.publish("d", "k", "a").unwrap().queues, 1);
-    let none = Published { queues: 0, refused: 0, stored: false, lsn: Lsn(0) };
+    let none = Published::unstored(0, 0);
     assert_eq!(rig.publish("d", "nobody", "b").unwrap(), none);
     assert_eq!(rig.publish("f", "whatever", "c").unwrap().queues, 2);
     assert_eq!(rig.publish("", "q2", "e").unwrap().queues, 1);

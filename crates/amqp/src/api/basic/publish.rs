@@ -257,7 +257,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
         return Err(Refusal::new(Code::InternalError, "a message was put together wrongly"));
     };
     let confirming = call.ch.confirms.is_some();
-    let policy = if confirming && content.persistent { SyncPolicy::Sync } else { SyncPolicy::None };
+    let policy = if confirming { SyncPolicy::Sync } else { SyncPolicy::None };
     let more_keys = call.ch.copies.iter().map(String::as_str).collect::<Vec<_>>();
     let request = PublishRequest {
         tenant: &call.conn.tenant,
@@ -274,7 +274,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
     };
     match call.cx.broker.publish(&request, call.cx.now) {
         Ok(published) => {
-            stored(call, content, published, policy);
+            stored(call, content, published);
             Ok(())
         }
         Err(BrokerError::Storage(StorageError::Full { .. })) => {
@@ -297,7 +297,8 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
 }
 
 /// It is in its queues, or in none: returned, confirmed.
-fn stored(call: &mut Call<'_, '_>, content: Content, published: Published, policy: SyncPolicy) {
+fn stored(call: &mut Call<'_, '_>, content: Content, published: Published) {
+    let policy = published.policy;
     if published.stored {
         let before = call.cx.broker.progress().written;
         call.conn.unseen = Some(Unseen { lsn: published.lsn, policy, before });
