@@ -250,6 +250,24 @@ impl Outbox {
         &self.pieces
     }
 
+    /// For the driver: what comes next, `bytes_max` or a little more, for somebody else to send; it stays here too until
+    /// [`Outbox::sent`] says that it has been.
+    #[must_use]
+    pub fn front(&mut self, bytes_max: usize) -> Outbox {
+        let mut front = Outbox::default();
+        for piece in self.pieces() {
+            if front.queued_bytes >= bytes_max {
+                break;
+            }
+            front.queued_bytes += piece.len();
+            if matches!(piece, Piece::File(_)) {
+                front.file_bytes += piece.len();
+            }
+            front.pieces.push_back(piece.clone());
+        }
+        front
+    }
+
     /// For the driver: the first `count` bytes have been sent.
     pub fn sent(&mut self, mut count: usize) {
         while count > 0 {
@@ -326,5 +344,17 @@ mod tests {
         out.sent(SHARE_BYTES_MIN - 1 + 4);
         assert_eq!(out.queued_bytes(), 0);
         assert!(out.pieces().is_empty());
+    }
+
+    #[test]
+    fn what_somebody_else_sends_stays_until_it_is_sent() {
+        let mut out = Outbox::default();
+        out.buffer().extend_from_slice(b"head");
+        out.push(Bytes::from(vec![7; SHARE_BYTES_MIN]));
+        out.push(Bytes::from(vec![8; SHARE_BYTES_MIN]));
+        let front = out.front(5);
+        assert_eq!((front.queued_bytes(), out.queued_bytes()), (4 + SHARE_BYTES_MIN, 4 + 2 * SHARE_BYTES_MIN));
+        out.sent(front.queued_bytes());
+        assert_eq!(out.take_all(), vec![8; SHARE_BYTES_MIN]);
     }
 }

@@ -12,14 +12,14 @@ use model::{Mono, Now};
 
 use super::input::{InputBuffer, Pool};
 use super::secure::Buffers;
-use super::sending::{Resident, Step, send_front};
+use super::sending::{Carried, Errand, MUCH_BYTES, Resident, Step, Stopped, send_front};
 use super::tls::Tls;
 
 /// Bytes read from one connection before others have their turn.
 pub const READ_BYTES_PER_TURN: usize = 256 << 10;
 
 /// Bytes written to one connection before others have their turn.
-pub const WRITE_BYTES_PER_TURN: usize = 4 << 20;
+pub const WRITE_BYTES_PER_TURN: usize = MUCH_BYTES;
 
 /// More unconsumed bytes than any tongue's largest frame: a session that lets so much pile up has lost its way.
 const INPUT_BYTES_MAX: usize = 256 << 20;
@@ -99,9 +99,19 @@ pub struct Connection {
     crowded: bool,
     /// The session panicked.
     broken: bool,
-    /// What comes next lies in a file and not in memory: a pool reads it.
-    pub(super) filling: bool,
-    pub(super) cold: Option<FileRange>,
+    /// A pool reads or sends what comes next: nobody else may send.
+    pub(super) is_lent: bool,
+    pub(super) asks: Option<Asks>,
+    /// What comes next must come from a disk.
+    is_cold: bool,
+}
+
+/// What a pool is to do before more can be sent.
+pub enum Asks {
+    /// Read this.
+    Fill(FileRange),
+    /// Send that.
+    Send(Errand),
 }
 
 /// What a reading turn works with.
@@ -145,8 +155,9 @@ impl Connection {
             starved: false,
             crowded: false,
             broken: false,
-            filling: false,
-            cold: None,
+            is_lent: false,
+            asks: None,
+            is_cold: false,
         }
     }
 
@@ -236,7 +247,7 @@ impl Connection {
 
     /// Whether there are bytes that the socket would take now, or a goodbye to be carried out.
     pub fn can_write(&self) -> bool {
-        self.writable && !self.filling && (self.has_unsent() || self.owes_goodbye())
+        self.writable && !self.is_lent && (self.has_unsent() || self.owes_goodbye())
     }
 
     /// Whether bytes wait to leave.
@@ -417,7 +428,11 @@ impl Connection {
             return self.write_secure(with);
         }
         let (mut sent, mut resident) = (0, Resident::default());
-        while self.writable && !self.filling && sent < WRITE_BYTES_PER_TURN {
+        let is_cold = std::mem::take(&mut self.is_cold);
+        if (is_cold || self.out.queued_bytes() >= MUCH_BYTES) && self.writable && self.lend(is_cold).is_ok() {
+            return Ok(0);
+        }
+        while self.writable && !self.is_lent && sent < WRITE_BYTES_PER_TURN {
             match send_front(&self.stream, &mut self.out, &mut resident)? {
                 Step::Sent(count) => sent += count,
                 Step::Full(count) => {
@@ -425,8 +440,9 @@ impl Connection {
                     self.writable = false;
                 }
                 Step::Cold(range) => {
-                    self.filling = true;
-                    self.cold = Some(range);
+                    if self.lend(true).is_err() {
+                        (self.is_lent, self.asks) = (true, Some(Asks::Fill(range)));
+                    }
                 }
                 Step::Empty => break,
             }
@@ -434,15 +450,35 @@ impl Connection {
         Ok(sent)
     }
 
-    /// What a pool must read before more can be sent; named once.
-    pub fn take_cold(&mut self) -> Option<FileRange> {
-        self.cold.take()
+    /// Leaves the sending of what comes next to a pool. Fails with no descriptors left.
+    fn lend(&mut self, is_cold: bool) -> io::Result<()> {
+        if self.is_lent {
+            return Ok(());
+        }
+        self.asks = Some(Asks::Send(Errand::of(&mut self.out, &self.stream, is_cold)?));
+        self.is_lent = true;
+        // Room that is reported from now on is not to be missed, whatever the pool says of the time before.
+        self.writable = false;
+        Ok(())
+    }
+
+    /// What a pool must do before more can be sent; named once.
+    pub fn take_asks(&mut self) -> Option<Asks> {
+        self.asks.take()
     }
 
     /// A pool has read it.
     pub fn filled(&mut self, bytes: Bytes) {
-        self.filling = false;
+        self.is_lent = false;
         self.out.filled(bytes);
+    }
+
+    /// A pool has sent it, or a part of it.
+    pub fn sent(&mut self, done: Carried) {
+        self.is_lent = false;
+        self.writable |= done.stopped != Stopped::Full;
+        self.is_cold = done.stopped == Stopped::Cold;
+        self.out.sent(done.sent);
     }
 
     /// Whether the session is to be told that there is room again; true once for each time it was crowded.

@@ -1,5 +1,5 @@
-//! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two for long work,
-//! and two for the handshakes of TLS where there is a door for it.
+//! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two that send what
+//! there is much of, two for long work, and two for the handshakes of TLS where there is a door for it.
 //! They take jobs from a channel and put outcomes into another, ringing the data thread's bell. They know nothing of
 //! what a job does.
 
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::handshakes::{Step, Stepped};
+use super::sending::{Carried, Errand};
 use broker::{FileRange, Job, JobDone, SessionId};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -24,11 +25,16 @@ const HANDSHAKE_THREADS: usize = 2;
 /// few milliseconds of checksums and copying, delays whoever appends by as much.
 const WORK_NICE: i32 = 10;
 
+/// Threads that send: the sockets take what they are given, the time goes into copying.
+const SEND_THREADS: usize = 2;
+
 /// What a thread is to do.
 enum Task {
     Job(Job),
     /// Reads what a connection is to send next.
     Fill(SessionId, FileRange),
+    /// Sends what a connection has much of.
+    Send(SessionId, Box<Errand>),
     /// Goes on with a handshake.
     Handshake(SessionId, Step),
 }
@@ -39,6 +45,8 @@ pub enum Done {
     Job(JobDone),
     /// The bytes of a range for a connection.
     Filled(SessionId, io::Result<Bytes>),
+    /// What of it left.
+    Sent(SessionId, io::Result<Carried>),
     /// How far a handshake got.
     Handshake(SessionId, Box<Stepped>),
 }
@@ -48,6 +56,7 @@ pub struct Pools {
     sync: Sender<Task>,
     read: Sender<Task>,
     work: Sender<Task>,
+    send: Sender<Task>,
     tls: Option<Sender<Task>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
@@ -79,9 +88,10 @@ impl Pools {
         for (_, name, count) in THREADS {
             senders.push(start(name, count)?);
         }
+        let send = start("send", SEND_THREADS)?;
         let tls = if with_tls { Some(start("tls", HANDSHAKE_THREADS)?) } else { None };
         let [sync, read, work] = <[_; 3]>::try_from(senders).map_err(|_| io::Error::other("three lanes"))?;
-        Ok(Pools { sync, read, work, tls, done, threads })
+        Ok(Pools { sync, read, work, send, tls, done, threads })
     }
 
     /// Hands a job to its lane.
@@ -100,6 +110,12 @@ impl Pools {
         let _ = self.read.send(Task::Fill(session, range)); // as above
     }
 
+    /// Sends for a connection; what must come from a disk is sent where reading waits.
+    pub fn send(&self, session: SessionId, errand: Errand) {
+        let lane = if errand.is_cold { &self.read } else { &self.send };
+        let _ = lane.send(Task::Send(session, Box::new(errand))); // as above
+    }
+
     /// Goes on with a handshake.
     pub fn handshake(&self, session: SessionId, step: Step) {
         if let Some(tls) = &self.tls {
@@ -114,7 +130,7 @@ impl Pools {
 
     /// Lets the threads end after the jobs they have, and waits for them.
     pub fn join(self) {
-        drop((self.sync, self.read, self.work, self.tls));
+        drop((self.sync, self.read, self.work, self.send, self.tls));
         for thread in self.threads {
             let _ = thread.join(); // a thread that panicked has ended the process already
         }
@@ -134,6 +150,7 @@ fn serve(tasks: &Receiver<Task>, done: &Sender<Done>, bell: &Waker) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match task {
             Task::Job(job) => Done::Job(job.run()),
             Task::Fill(session, range) => Done::Filled(session, range.read()),
+            Task::Send(session, errand) => Done::Sent(session, errand.run()),
             Task::Handshake(session, step) => Done::Handshake(session, Box::new(step.run())),
         }));
         let Ok(outcome) = outcome else {

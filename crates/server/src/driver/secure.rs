@@ -7,7 +7,7 @@ use broker::{FileRange, Piece};
 use rustix::buffer::spare_capacity;
 use rustix::net::SendFlags;
 
-use super::connection::{Connection, READ_BYTES_PER_TURN, Reading, WRITE_BYTES_PER_TURN};
+use super::connection::{Asks, Connection, READ_BYTES_PER_TURN, Reading, WRITE_BYTES_PER_TURN};
 use super::tls::Tls;
 
 /// What is sealed before it is written: four records.
@@ -89,13 +89,13 @@ impl Connection {
         if let Some(tls) = &mut self.tls {
             tls.lend(&mut with.sealed);
         }
-        while self.writable && !self.filling && sent < WRITE_BYTES_PER_TURN {
+        while self.writable && !self.is_lent && sent < WRITE_BYTES_PER_TURN {
             match self.write_some(with, &mut sent)? {
                 None => {}
                 Some(Stop::Full) => self.writable = false,
                 Some(Stop::Cold(range)) => {
-                    self.filling = true;
-                    self.cold = Some(range);
+                    self.is_lent = true;
+                    self.asks = Some(Asks::Fill(range));
                 }
                 Some(Stop::Empty) => break,
             }

@@ -1,11 +1,11 @@
 //! From an outbox to a socket, without ever waiting: bytes gathered in one call, ranges of files by sendfile(2) as far
-//! as they are in memory. A range that is not must be read by a pool first.
+//! as they are in memory. What is not, and what there is much of, is sent by a thread that may wait: an [`Errand`].
 //!
-//! It knows no connection: the caller decides how much is sent and when.
+//! It knows no connection: the caller decides how much is sent, when and by whom.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use broker::{FileRange, Outbox, Piece};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -22,6 +22,15 @@ const FILE_BYTES_PER_QUESTION: usize = 512 << 10;
 /// Of a range that is not in memory, so much is read by one job.
 const FILL_BYTES: usize = 512 << 10;
 
+/// When so much waits, a pool sends it: it would keep the data thread from others for longer than a hand-over takes.
+pub const MUCH_BYTES: usize = 512 << 10;
+
+/// A pool sends so much, or a little more, before others have their turn.
+const ERRAND_BYTES: usize = 4 << 20;
+
+/// And so much, if it must come from a disk.
+const COLD_ERRAND_BYTES: usize = 1 << 20;
+
 /// What came of sending what is at the front.
 #[derive(Debug)]
 pub enum Step {
@@ -29,7 +38,7 @@ pub enum Step {
     Sent(usize),
     /// So many bytes left; the socket is full, and the kernel reports when there is room (epoll(7)).
     Full(usize),
-    /// A range of a file that is not in memory comes next: this much of it is to be read by a pool.
+    /// A range of a file that is not in memory comes next: this much of it may be read by a pool at once.
     Cold(FileRange),
     /// Nothing waits.
     Empty,
@@ -37,14 +46,77 @@ pub enum Step {
 
 /// What was found to be in memory. To be forgotten soon: memory may be needed for something else.
 #[derive(Debug, Default)]
-pub struct Resident(Option<FileRange>);
+pub struct Resident {
+    known: Option<FileRange>,
+    /// The disk may be waited for: nobody asks.
+    may_wait: bool,
+}
 
 impl Resident {
     fn has(&mut self, range: &FileRange) -> bool {
-        if !self.0.as_ref().is_some_and(|known| known.covers(range)) {
-            self.0 = Some(range.resident(FILE_BYTES_PER_QUESTION));
+        if self.may_wait {
+            return true;
         }
-        self.0.as_ref().is_some_and(|known| known.covers(range))
+        if !self.known.as_ref().is_some_and(|known| known.covers(range)) {
+            self.known = Some(range.resident(FILE_BYTES_PER_QUESTION));
+        }
+        self.known.as_ref().is_some_and(|known| known.covers(range))
+    }
+}
+
+/// Sending that is left to a pool. Meanwhile nobody else may send to the socket.
+#[derive(Debug)]
+pub struct Errand {
+    socket: OwnedFd,
+    out: Outbox,
+    /// Whether it is for a thread that may wait for a disk.
+    pub is_cold: bool,
+}
+
+/// What came of an errand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// So many bytes left.
+    pub sent: usize,
+    /// Why no more did.
+    pub stopped: Stopped,
+}
+
+/// Why an errand ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stopped {
+    /// All is sent.
+    Done,
+    /// The socket is full.
+    Full,
+    /// A disk would have to be waited for.
+    Cold,
+}
+
+impl Errand {
+    /// Sends what comes next in `out`, which must be told what has left; `is_cold` when that must come from a disk.
+    ///
+    /// # Errors
+    /// The operating system's, when it has no more descriptors.
+    pub fn of(out: &mut Outbox, socket: impl AsFd, is_cold: bool) -> io::Result<Errand> {
+        let socket = socket.as_fd().try_clone_to_owned()?;
+        Ok(Errand { socket, out: out.front(if is_cold { COLD_ERRAND_BYTES } else { ERRAND_BYTES }), is_cold })
+    }
+
+    /// Sends until nothing is left or the socket is full; or, unless it is a cold errand, a disk would be waited for.
+    ///
+    /// # Errors
+    /// Those of [`send_front`].
+    pub fn run(mut self) -> io::Result<Carried> {
+        let (mut sent, mut resident) = (0, Resident { may_wait: self.is_cold, known: None });
+        loop {
+            match send_front(&self.socket, &mut self.out, &mut resident)? {
+                Step::Sent(count) => sent += count,
+                Step::Full(count) => return Ok(Carried { sent: sent + count, stopped: Stopped::Full }),
+                Step::Cold(_) => return Ok(Carried { sent, stopped: Stopped::Cold }),
+                Step::Empty => return Ok(Carried { sent, stopped: Stopped::Done }),
+            }
+        }
     }
 }
 
@@ -97,8 +169,10 @@ fn send_range(socket: impl AsFd, range: &FileRange, bytes: usize) -> rustix::io:
 }
 
 #[cfg(not(target_os = "linux"))]
-fn send_range(_socket: impl AsFd, _range: &FileRange, _bytes: usize) -> rustix::io::Result<usize> {
-    Err(rustix::io::Errno::OPNOTSUPP) // never asked: no range is known to be in memory here
+fn send_range(socket: impl AsFd, range: &FileRange, bytes: usize) -> rustix::io::Result<usize> {
+    // By a pool only: no range is known to be in memory here.
+    let bytes = range.front(bytes).read().map_err(|_| rustix::io::Errno::IO)?;
+    rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL)
 }
 
 #[cfg(test)]
@@ -205,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_range_is_left_to_a_pool_and_goes_on_from_memory() {
+    fn a_cold_range_is_left_to_a_pool_that_may_wait() {
         let content = stored(2 << 20);
         let (file, warm) = file_of(&content, "cold");
         warm.store(false, Ordering::Relaxed);
@@ -213,19 +287,19 @@ mod tests {
         let mut out = Outbox::default();
         out.push_file(FileRange::of(&file, 0, content.len()).unwrap());
         let received = receive(peer);
-        let mut fills = 0;
+        let nothing = Carried { sent: 0, stopped: Stopped::Cold };
+        assert_eq!(Errand::of(&mut out, &ours, false).unwrap().run().unwrap(), nothing, "this one may not wait");
         loop {
             match send_front(&ours, &mut out, &mut Resident::default()).unwrap() {
                 Step::Empty => break,
-                Step::Cold(range) => {
-                    assert!(range.bytes() <= FILL_BYTES);
-                    out.filled(range.read().unwrap());
-                    fills += 1;
+                Step::Cold(_) => {
+                    let errand = Errand::of(&mut out, &ours, true).unwrap();
+                    out.sent(errand.run().unwrap().sent);
                 }
-                Step::Sent(_) | Step::Full(_) => {}
+                Step::Sent(_) | Step::Full(_) => panic!("the data thread has waited for the disk"),
             }
         }
-        assert_eq!((fills, out.queued_bytes()), (4, 0));
+        assert_eq!(out.queued_bytes(), 0);
         drop(ours);
         assert!(received.join().unwrap() == content);
     }

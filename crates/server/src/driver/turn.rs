@@ -6,9 +6,10 @@ use broker::{Input, SessionId};
 use mio::{Events, Token};
 use model::Mono;
 
-use super::connection::{End, Reading};
+use super::connection::{Asks, End, Reading};
 use super::listeners::{Accepted, accept};
 use super::pools::Done;
+use super::sending::Carried;
 use super::{BELL, Driver, STOP_GRACE};
 
 /// Connections let go at once when memory is short.
@@ -82,6 +83,7 @@ impl Driver {
             match done {
                 Done::Job(done) => self.broker.complete(done, self.now),
                 Done::Filled(id, read) => self.filled(id, read),
+                Done::Sent(id, sent) => self.sent(id, sent),
                 Done::Handshake(id, stepped) => self.handshake_stepped(id, *stepped),
             }
         }
@@ -100,6 +102,18 @@ impl Driver {
                 tracing::error!(session = id.0, %error, "closed: what it was being sent cannot be read");
                 self.remove(id);
             }
+        }
+    }
+
+    /// A pool has sent for a connection.
+    fn sent(&mut self, id: SessionId, sent: std::io::Result<Carried>) {
+        let Some(connection) = self.connections.get(id) else { return };
+        match sent {
+            Ok(done) => {
+                connection.sent(done);
+                self.note_sent(id, done.sent);
+            }
+            Err(error) => self.lose(id, &error),
         }
     }
 
@@ -301,27 +315,31 @@ impl Driver {
             let Some(connection) = self.connections.get(id) else { continue };
             connection.listed.write = false;
             match connection.write(&mut self.buffers) {
-                Ok(sent) => {
-                    self.counters.sent(connection.door, sent as u64);
-                    if sent > 0 {
-                        connection.moved = self.now.mono;
-                    }
-                }
-                Err(error) => {
-                    self.lose(id, &error);
-                    continue;
-                }
+                Ok(sent) => told |= self.note_sent(id, sent),
+                Err(error) => self.lose(id, &error),
             }
-            if let Some(range) = connection.take_cold() {
-                self.pools.fill(id, range);
-            }
-            if connection.has_room() {
-                connection.tell(Input::Room, &mut self.broker, self.now);
-                told = true;
-            }
-            self.after(id);
         }
         told
+    }
+
+    /// So much has left; answers whether the session was told of room and may have worked.
+    fn note_sent(&mut self, id: SessionId, sent: usize) -> bool {
+        let Some(connection) = self.connections.get(id) else { return false };
+        self.counters.sent(connection.door, sent as u64);
+        if sent > 0 {
+            connection.moved = self.now.mono;
+        }
+        match connection.take_asks() {
+            Some(Asks::Fill(range)) => self.pools.fill(id, range),
+            Some(Asks::Send(errand)) => self.pools.send(id, errand),
+            None => {}
+        }
+        let has_room = connection.has_room();
+        if has_room {
+            connection.tell(Input::Room, &mut self.broker, self.now);
+        }
+        self.after(id);
+        has_room
     }
 
     /// Puts a connection on the lists where its state now belongs, or ends it. To be called whenever it was touched.
