@@ -189,8 +189,9 @@ fn open(settings: &Settings, tongues: &[Box<dyn Tongue>], clock: &SystemClock) -
         .map_err(system(format!("making the data folder {}", settings.data.display())))?;
     let exchanges = tongues.iter().flat_map(|tongue| tongue.exchanges()).collect();
     let (mut storage, groups, upkeep) = (settings.storage.clone(), settings.groups.clone(), settings.upkeep.clone());
-    storage.tail_cache_bytes =
-        storage.tail_cache_bytes.min(usize::try_from(budget(settings) / 8).unwrap_or(usize::MAX));
+    let share = usize::try_from(budget(settings) / 8).unwrap_or(usize::MAX);
+    storage.tail_cache_bytes = storage.tail_cache_bytes.min(share);
+    storage.read_ahead_bytes = storage.read_ahead_bytes.min(share);
     let dialect = tongues.iter().find_map(|tongue| tongue.dialect());
     let options = broker::Options { storage, dialect, exchanges, groups, upkeep };
     Broker::open(Arc::new(disk), options, formats, ledger, clock.now())

@@ -8,6 +8,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+/// What reads past the page cache begin and end at multiples of, in the file and in memory.
+pub const PAST_CACHE_STEP: usize = 4096;
+
 /// A folder on a volume.
 pub trait Disk: Send + Sync {
     /// Opens a file for reading and writing; creates it (and its folder) when `create` is set.
@@ -89,6 +92,16 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// The operating system's.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`DiskFile::read_at`], past the page cache; `None` where that cannot be done. `at`, and the place and length
+    /// of `buffer`, are multiples of [`PAST_CACHE_STEP`].
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn read_past_cache(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let _ = (at, buffer);
+        Ok(None)
+    }
 
     /// As [`DiskFile::read_at`], but `None` when the bytes are not all in memory and the disk would have to be waited
     /// for.

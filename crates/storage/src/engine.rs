@@ -10,6 +10,7 @@ use model::{LogId, Offset};
 use crate::bring::Readers;
 use crate::checkpoint::{self, Known};
 use crate::compact::{Compacted, Compacting};
+use crate::held::Held;
 use crate::index::{Extent, IdMap, Index, Log};
 use crate::job::{Job, JobDone, Lane, Mark, Outcome};
 use crate::journal::entry::batch_bytes;
@@ -46,6 +47,7 @@ pub struct Storage {
     pub(crate) desk: ReadDesk,
     pub(crate) trust: Trust,
     pub(crate) readers: Readers,
+    pub(crate) held: Held,
     pub(crate) segments: OpenSegments,
     pub(crate) settler: Settler,
     pub(crate) compacting: Option<Compacting>,
@@ -96,6 +98,7 @@ impl Storage {
             desk: ReadDesk::default(),
             trust: Trust::new(own_journal_from, own_files_from),
             readers: Readers::default(),
+            held: Held::new(options.read_ahead_bytes),
             segments: OpenSegments::default(),
             settler,
             compacting: None,
@@ -309,8 +312,8 @@ impl Storage {
                 self.desk.land(id, pieces);
                 Ok(Completed::Read(id))
             }
-            Outcome::BroughtIn { id, first, checked } => {
-                self.brought_in(id, first, checked);
+            Outcome::BroughtIn { id, first, found } => {
+                self.brought_in(id, first, found);
                 Ok(Completed::Read(id))
             }
             Outcome::Opened { id, file, result } => {

@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::bring::InMemory;
 use crate::compact::{WeedStep, Weeder};
 use crate::copying::Purpose;
 use crate::journal::files::JournalFile;
-use crate::reads::{Piece, Place, Source};
+use crate::reads::{Piece, Place};
 use crate::scrub::Scrubbed;
 use crate::segment::FileId;
 use crate::segment::copy::{Copier, Step};
@@ -43,8 +44,8 @@ pub(crate) enum Outcome {
     Prepared { number: u32, result: io::Result<Arc<JournalFile>> },
     /// Bytes for a read that waits.
     Read { id: ReadId, pieces: Vec<Piece> },
-    /// Cold bytes are in the page cache now; where the units of large extents begin that were found right.
-    BroughtIn { id: ReadId, first: Place, checked: Vec<(Source, u64)> },
+    /// Cold bytes are in memory now.
+    BroughtIn { id: ReadId, first: Place, found: InMemory },
     /// A segment opened for a read that waits; `None` when its header is damaged.
     Opened { id: ReadId, file: FileId, result: io::Result<Option<OpenSegment>> },
     /// A step of settling or merging.

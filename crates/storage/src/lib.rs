@@ -23,6 +23,7 @@ mod disk_pages;
 mod engine;
 #[doc(hidden)]
 pub mod fuzz;
+mod held;
 mod index;
 pub mod inspect;
 mod inventory;
@@ -89,6 +90,8 @@ pub struct Options {
     pub extents_max: usize,
     /// Bytes just written that are kept in memory for readers at the tail.
     pub tail_cache_bytes: usize,
+    /// Bytes of memory for what is read ahead of readers of long backlogs.
+    pub read_ahead_bytes: usize,
     /// Bytes written but not synced before a sync is started though nobody asked.
     pub dirty_bytes_max: u64,
     /// Bytes that must stay free on the volume: beyond, appends are refused with [`StorageError::Full`].
@@ -106,6 +109,7 @@ impl Default for Options {
             journal_files_max: 8,
             extents_max: 1_000_000,
             tail_cache_bytes: 8 << 20,
+            read_ahead_bytes: 48 << 20,
             dirty_bytes_max: 64 << 20,
             reserve_bytes: 1 << 30,
             scrub_bytes: 2 << 20,

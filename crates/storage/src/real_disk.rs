@@ -6,10 +6,14 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::disk::PAST_CACHE_STEP;
 use crate::disk_pages::Pages;
 use crate::{Disk, DiskFile};
+
+/// From this size on the kernel is asked whether bytes are in memory before they are read without waiting.
+const ASK_FIRST_BYTES: usize = 8 << 10;
 
 /// What [`DiskFile::write_over`] may write behind, at most.
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -69,7 +73,13 @@ impl Disk for RealDisk {
             match options.open(&path) {
                 // The folder was empty and somebody has just removed it.
                 Err(error) if create && error.kind() == io::ErrorKind::NotFound => {}
-                opened => return Ok(Arc::new(RealFile { file: opened?, pages: Pages::default() })),
+                opened => {
+                    return Ok(Arc::new(RealFile {
+                        file: opened?,
+                        pages: Pages::default(),
+                        past_cache: OnceLock::new(),
+                    }));
+                }
             }
         }
         Err(io::ErrorKind::NotFound.into())
@@ -129,6 +139,37 @@ fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 struct RealFile {
     file: File,
     pages: Pages,
+    /// The file once more, opened for reading past the page cache when that is first asked for.
+    past_cache: OnceLock<Option<File>>,
+}
+
+impl RealFile {
+    #[cfg(target_os = "linux")]
+    fn open_past_cache(&self) -> Option<File> {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::OpenOptionsExt;
+        // By its descriptor: the file may have got another name, or none, since it was opened.
+        let name = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        File::options().read(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(name).ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_past_cache(&self) -> Option<File> {
+        None
+    }
+}
+
+fn read_fully(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 impl DiskFile for RealFile {
@@ -149,22 +190,39 @@ impl DiskFile for RealFile {
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_fully(&self.file, at, buffer)
+    }
+
+    fn read_past_cache(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(file) = self.past_cache.get_or_init(|| self.open_past_cache()) else { return Ok(None) };
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, at + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
+            match file.read_at(rest, at + done as u64) {
+                Ok(count) => {
+                    done += count;
+                    // The end of the file; a call that begins off the step would be refused.
+                    if count % PAST_CACHE_STEP != 0 || count == 0 {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A file system that cannot.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
-        Ok(done)
+        Ok(Some(done))
     }
 
     #[cfg(target_os = "linux")]
     fn read_now(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         use rustix::io::{Errno, ReadWriteFlags};
         let wanted = buffer.len();
+        // The call copies what is there before it finds that the rest is not, and begins to read that ahead, megabytes
+        // of it, on the thread that asks.
+        if wanted >= ASK_FIRST_BYTES && self.resident_bytes(at, wanted) < wanted {
+            return Ok(None);
+        }
         let mut done = 0;
         while done < wanted {
             let Some(rest) = buffer.get_mut(done..) else { break };

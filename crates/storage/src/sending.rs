@@ -7,18 +7,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use model::checksum::crc32c;
 use model::{FormatTag, LogId, Offset};
 
 use crate::blocks::InRun;
 use crate::bring::Brought;
 use crate::engine::Storage;
+use crate::held::Held;
 use crate::index::{Extent, Run};
 use crate::reading::Look;
-use crate::reads::{Source, WindowReader, chunk, wanted};
+use crate::reads::{ReadDesk, Source, WindowReader, chunk, wanted};
 use crate::segment::open::OpenSegment;
 use crate::segment::{EXTENT_HEADER_BYTES, ExtentHeader};
 use crate::trust::SEND_BYTES_MIN;
-use crate::{DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, read::HEAD_BYTES};
+use crate::{
+    Chunk, DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, read::HEAD_BYTES,
+};
 
 /// Extents before the wanted one that are passed over one by one; beyond, a whole block is read.
 const PASSED_OVER_MAX: usize = 4;
@@ -54,6 +59,10 @@ impl Storage {
     fn find_parts(&mut self, request: &ReadRequest, format: FormatTag) -> Result<Found, StorageError> {
         let held = |log: &&crate::index::Log| log.start <= request.from && request.from < log.end.min(request.until);
         let Some(log) = self.index.get(request.log).filter(held) else { return Ok(Found::Nothing) };
+        let parts = held_parts(&mut self.held, &mut self.desk, request);
+        if !parts.is_empty() {
+            return Ok(Found::Parts(parts));
+        }
         match log.run_at(request.from) {
             Some(run) => self.parts_of_run(run, request, format),
             None => self.parts_of_window(request, format),
@@ -76,7 +85,10 @@ impl Storage {
                 && extent.bytes as usize <= request.bytes_max
                 && self.trust.has(source, at)
                 && self.writer.is_written(extent.file, at);
-            let part = if let Some(file) = file.filter(|_| stays) {
+            let held = held_extent(&mut self.held, &mut self.desk, extent);
+            let part = if held.is_some() {
+                held.map(|units| Part::Chunk(chunk(extent, units)))
+            } else if let Some(file) = file.filter(|_| stays) {
                 stored(&file.handle, at, extent)
             } else {
                 let mut reader = WindowReader { writer: &self.writer, tail: &self.tail, desk: &mut self.desk };
@@ -122,7 +134,7 @@ impl Storage {
         let end = span.broken_at.unwrap_or(run.at + run.bytes);
         let mut at = span.at;
         let (mut parts, mut total, mut passed_over) = (Vec::new(), 0, 0);
-        let mut cold = false;
+        let (mut cold, mut unfit) = (false, false);
         let sends = segment.handle.descriptor().is_some();
         while sends && at < end && passed_over <= PASSED_OVER_MAX {
             let Some((extent, head)) = look(&segment, request.log, at) else {
@@ -139,6 +151,7 @@ impl Storage {
             let whole = extent.first >= request.from && extent.last() < request.until && total <= request.bytes_max;
             let large = extent.bytes as usize >= SEND_BYTES_MIN && extent.format == format && !extent.lost;
             if !(whole && large && self.trust.has(Source::Segment(run.segment), units_at)) {
+                unfit = true;
                 break;
             }
             let Some(range) = FileRange::of(&segment.handle, units_at, extent.bytes as usize) else { break };
@@ -146,7 +159,9 @@ impl Storage {
             parts.push(Part::Stored(StoredChunk { first, last, count, head, range }));
         }
         match parts.is_empty() {
-            true if cold => Ok(self.wait_for(request.log, request.from)),
+            true if cold || unfit && self.had_better_hold(end.saturating_sub(span.at)) => {
+                Ok(self.wait_for(request.log, request.from))
+            }
             true => Ok(Found::Nothing),
             false => Ok(Found::Parts(parts)),
         }
@@ -159,6 +174,39 @@ impl Storage {
             Brought::Already => Found::Nothing,
         }
     }
+}
+
+// An extent of the window that lies in a block that a job has read, if it is right. Else the file is asked, and damage
+// named by who reads it there.
+fn held_extent(held: &mut Held, desk: &mut ReadDesk, extent: &Extent) -> Option<Bytes> {
+    let (units, place) = held.of_journal(extent.file, u64::from(extent.at), extent.bytes as usize)?;
+    if extent.lost || crc32c(&units) != extent.crc {
+        return None; // and the place stays brought: it is not brought in again, but read where damage is named
+    }
+    desk.take_brought(&place);
+    Some(units)
+}
+
+// What jobs have read ahead, by the rules of [`wanted`].
+fn held_parts(held: &mut Held, desk: &mut ReadDesk, request: &ReadRequest) -> Vec<Part> {
+    let (mut parts, mut total, mut from) = (Vec::new(), 0, request.from);
+    let mut taken = None;
+    loop {
+        let is_first = parts.is_empty();
+        let fits = |chunk: &Chunk| {
+            let whole = chunk.last < request.until && total + chunk.units.len() <= request.bytes_max;
+            chunk.first < request.until && (whole || is_first)
+        };
+        let Some((chunk, place)) = held.get(request.log, from, fits) else { break };
+        total += chunk.units.len();
+        if taken != Some(place) {
+            desk.take_brought(&place); // it was not brought in vain: if it is gone again, it is brought in again
+            taken = Some(place);
+        }
+        from = chunk.last.plus(1);
+        parts.push(Part::Chunk(chunk));
+    }
+    parts
 }
 
 impl Part {

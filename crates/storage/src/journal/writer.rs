@@ -352,6 +352,11 @@ impl Writer {
         !waits && !self.is_building(file, at)
     }
 
+    /// Whether everything before this place has been written that ever will be.
+    pub(crate) fn is_past(&self, file: u32, at: u64) -> bool {
+        self.is_written(file, at) && (file != self.current_number() || at <= self.at)
+    }
+
     /// Bytes of the entry being built, for a reader who is early.
     pub(crate) fn copy(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
         if !self.building || file != self.current_number() {

@@ -1,6 +1,7 @@
 //! The engine by its own calls, on simulated and watched disks.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backlog;
 mod basics;
 mod common;
 mod compaction;

@@ -28,6 +28,8 @@ pub struct Watch {
     pub cold: AtomicBool,
     /// Calls on the data thread that may wait for the disk to read.
     pub waits: AtomicUsize,
+    /// Calls of `read_past_cache`, anywhere.
+    pub past_cache: AtomicUsize,
     /// Calls of `read_at`, anywhere.
     pub reads: AtomicUsize,
 }
@@ -118,6 +120,11 @@ impl DiskFile for WatchedFile {
         self.watch.note();
         self.watch.reads.fetch_add(1, Ordering::Relaxed);
         self.file.read_at(at, buffer)
+    }
+    fn read_past_cache(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.watch.note();
+        self.watch.past_cache.fetch_add(1, Ordering::Relaxed);
+        self.file.read_past_cache(at, buffer)
     }
     fn read_now(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if self.watch.cold.load(Ordering::Relaxed) { Ok(None) } else { self.file.read_now(at, buffer) }
