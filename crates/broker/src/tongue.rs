@@ -250,8 +250,8 @@ impl Outbox {
         &self.pieces
     }
 
-    /// For the driver: what comes next, `bytes_max` or a little more, for somebody else to send; it stays here too until
-    /// [`Outbox::sent`] says that it has been.
+    /// For the driver: what comes next, `bytes_max` or a little more, for somebody else to send; it stays here too
+    /// until [`Outbox::sent`] says that it has been.
     #[must_use]
     pub fn front(&mut self, bytes_max: usize) -> Outbox {
         let mut front = Outbox::default();

@@ -83,8 +83,8 @@ struct Stretch {
 }
 
 enum What {
-    /// Blocks of a segment; the log, and the last offset that belongs to the run they lie in; the page of the index that
-    /// is needed behind them.
+    /// Blocks of a segment; the log, and the last offset that belongs to the run they lie in; the page of the index
+    /// that is needed behind them.
     Blocks(OpenSegment, Place, (LogId, Offset), Option<(u64, usize)>),
     /// A block of a journal file, by its number.
     Block(Arc<dyn DiskFile>, u32, u64),
@@ -178,8 +178,8 @@ impl Storage {
         }
     }
 
-    /// Whether so many bytes of a run had better be read by a job, to be held, wherever they are: the copy would keep the
-    /// data thread from others.
+    /// Whether so many bytes of a run had better be read by a job, to be held, wherever they are: the copy would keep
+    /// the data thread from others.
     pub(crate) fn had_better_hold(&self, bytes: u64) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         bytes >= HELD_BYTES_MIN && self.held.has_room(bytes.min(WAITED_BYTES))
