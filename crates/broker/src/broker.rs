@@ -67,6 +67,8 @@ impl Broker {
     pub fn end_turn(&mut self, now: Now) {
         self.core.now = now;
         self.queues.feed(&mut self.core);
+        self.queues.begin_end(&mut self.core);
+        self.foresee();
         self.queues.before_flush(&mut self.core);
         self.rewrite_ledger();
         self.snapshots();
@@ -86,9 +88,25 @@ impl Broker {
         }
     }
 
+    /// Shows queues what this turn's write will make visible, so that handing it out is recorded with the same write:
+    /// no event reaches a session before that.
+    fn foresee(&mut self) {
+        let mut moved = std::mem::take(&mut self.moved);
+        self.core.partitions.foresee(&mut moved);
+        if !moved.is_empty() {
+            self.core.storage.seal();
+        }
+        for (log, end) in moved.drain(..) {
+            self.queues.log_moved(&mut self.core, log, end);
+        }
+        self.moved = moved;
+    }
+
     fn flush(&mut self) {
         if let Err(why) = self.core.storage.flush() {
             self.core.failed(&why);
+            // Of what was handed out some may not be stored, and will never be.
+            self.core.events.withdraw(|event| matches!(event, Event::Deliver(..)));
         }
         self.progressed();
     }

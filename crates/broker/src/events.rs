@@ -11,15 +11,19 @@ pub(crate) struct Events {
     queue: VecDeque<(u64, SessionId, Event)>,
     /// The number of the next event.
     next: u64,
-    /// Emptied batches of deliveries, to be filled again.
-    batches: Vec<Vec<Delivery>>,
+    /// Emptied batches of deliveries, to be filled again: those with room for many, and those for a few.
+    batches: [Vec<Vec<Delivery>>; 2],
 }
 
-/// Emptied batches that are kept.
-const BATCHES_MAX: usize = 32;
+/// Emptied batches that are kept: of those with room for many, and of those for a few. With thousands of queues each
+/// message comes in a batch of its own.
+const BATCHES_MAX: [usize; 2] = [32, 1024];
 
 /// Deliveries for which one keeps room.
 const BATCH_ROOM_MAX: usize = 512;
+
+/// A few.
+const BATCH_ROOM_SMALL: usize = 8;
 
 impl Events {
     /// Tells `session`.
@@ -35,14 +39,17 @@ impl Events {
 
     /// An empty batch, with room if one was spent before.
     pub(crate) fn batch(&mut self) -> Vec<Delivery> {
-        self.batches.pop().unwrap_or_default()
+        let [large, small] = &mut self.batches;
+        small.pop().or_else(|| large.pop()).unwrap_or_default()
     }
 
     /// A batch has been dealt with.
     pub(crate) fn spent(&mut self, mut batch: Vec<Delivery>) {
-        if self.batches.len() < BATCHES_MAX && batch.capacity() <= BATCH_ROOM_MAX {
+        let is_small = usize::from(batch.capacity() <= BATCH_ROOM_SMALL);
+        let kept = &mut self.batches[is_small];
+        if kept.len() < BATCHES_MAX[is_small] && batch.capacity() <= BATCH_ROOM_MAX {
             batch.clear();
-            self.batches.push(batch);
+            kept.push(batch);
         }
     }
 
@@ -54,6 +61,11 @@ impl Events {
     /// All events with lower numbers have left.
     pub(crate) fn left(&self) -> u64 {
         self.queue.front().map_or(self.next, |(number, ..)| *number)
+    }
+
+    /// Takes back all events of which `which` is true.
+    pub(crate) fn withdraw(&mut self, which: impl Fn(&Event) -> bool) {
+        self.queue.retain(|(_, _, event)| !which(event));
     }
 
     /// Takes out the events of `session` for which `wanted` holds, in order: deliveries to go back, say.

@@ -77,14 +77,20 @@ pub trait DiskFile: Send + Sync {
     /// The operating system's; how much was written is then unknown.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// As [`DiskFile::write_at`]; the `spare` bytes behind may become zeros, if that spares the writer a wait: of a
-    /// page that is not in memory and not written whole, the rest must be read from the disk first.
+    /// Writes all of `pieces` back to back from `at` on, as one call if the disk has one. The `spare` bytes behind may
+    /// become zeros, if that spares the writer a wait: of a page that is not in memory and not written whole, the rest
+    /// must be read from the disk first.
     ///
     /// # Errors
-    /// As above.
-    fn write_over(&self, at: u64, bytes: &[u8], spare: usize) -> io::Result<()> {
+    /// As [`DiskFile::write_at`].
+    fn write_over(&self, at: u64, pieces: &[&[u8]], spare: usize) -> io::Result<()> {
         let _ = spare;
-        self.write_at(at, bytes)
+        let mut at = at;
+        for piece in pieces {
+            self.write_at(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
     }
 
     /// Fills `buffer` from `at`; answers how many bytes there were (fewer only at the end of the file).

@@ -234,6 +234,12 @@ impl Storage {
         }
     }
 
+    /// Closes what was committed so far in this turn to what comes, so that reading it copies nothing. The turn goes
+    /// on; its end writes all of it at once.
+    pub fn seal(&mut self) {
+        self.writer.seal(&mut self.index, &mut self.tail);
+    }
+
     /// Ends a turn: one write of all that was committed since; starts a sync when somebody waits for one.
     ///
     /// # Errors

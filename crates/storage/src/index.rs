@@ -94,6 +94,9 @@ pub(crate) struct Log {
     pub(crate) shape: Shape,
 }
 
+/// Extents for which an empty window keeps room.
+const ROOM_KEPT: usize = 4;
+
 impl Log {
     /// Position in the window of the extent that holds `offset`, or of the next one.
     pub(crate) fn window_at(&self, offset: Offset) -> usize {
@@ -131,7 +134,8 @@ impl Log {
     /// Lets go of the first `count` extents of the window.
     fn pass(&mut self, count: usize) {
         self.window.drain(..count);
-        if self.window.is_empty() {
+        // A log through which message after message goes needs no new memory for each.
+        if self.window.is_empty() && self.window.capacity() > ROOM_KEPT {
             self.window = VecDeque::new();
         } else if self.window.capacity() > 16 && self.window.len() * 4 < self.window.capacity() {
             self.window.shrink_to(self.window.len() * 2);

@@ -17,6 +17,8 @@ const ASK_FIRST_BYTES: usize = 8 << 10;
 
 /// What [`DiskFile::write_over`] may write behind, at most.
 const ZEROS: [u8; 4096] = [0; 4096];
+/// Pieces that one call writes (IOV_MAX).
+const SLICES_MAX: usize = 1024;
 
 /// A data folder.
 #[derive(Debug)]
@@ -177,16 +179,22 @@ impl DiskFile for RealFile {
         self.file.write_all_at(bytes, at)
     }
 
-    fn write_over(&self, at: u64, bytes: &[u8], spare: usize) -> io::Result<()> {
+    fn write_over(&self, at: u64, pieces: &[&[u8]], spare: usize) -> io::Result<()> {
         let zeros = ZEROS.get(..spare).unwrap_or_default();
-        let slices = [IoSlice::new(bytes), IoSlice::new(zeros)];
-        let written = match rustix::io::pwritev(&self.file, &slices, at) {
-            Ok(written) => written,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
+        let mut slices: Vec<_> = pieces.iter().chain([&zeros]).map(|piece| IoSlice::new(piece)).collect();
+        let end = at + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let (mut left, mut at) = (slices.as_mut_slice(), at);
         // Only what matters must be there.
-        self.file.write_all_at(bytes.get(written..).unwrap_or_default(), at + written as u64)
+        while at < end {
+            let (now, _) = left.split_at(left.len().min(SLICES_MAX));
+            let written = rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.file, now, at))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            at += written as u64;
+            IoSlice::advance_slices(&mut left, written);
+        }
+        Ok(())
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -292,8 +300,8 @@ mod tests {
         let file = RealDisk::new(&folder).unwrap().open("file", true).unwrap();
         fs::remove_dir_all(&folder).unwrap(); // open, it lives on
         file.write_at(0, &[7; 10_000]).unwrap();
-        file.write_over(4000, &[8; 300], 3892).unwrap();
-        file.write_over(9000, &[9; 10], 0).unwrap();
+        file.write_over(4000, &[&[8; 100], &[8; 200]], 3892).unwrap();
+        file.write_over(9000, &[&[9; 10]], 0).unwrap();
         let mut got = vec![0; 10_000];
         assert_eq!(file.read_at(0, &mut got).unwrap(), got.len());
         let run = |byte, count| vec![byte; count];

@@ -428,9 +428,15 @@ impl DiskFile for SimFile {
         if fault.is_some() { Err(eio()) } else { Ok(()) }
     }
 
-    fn write_over(&self, at: u64, bytes: &[u8], spare: usize) -> io::Result<()> {
-        let mut whole = bytes.to_vec();
-        whole.resize(bytes.len() + spare, 0);
+    fn write_over(&self, at: u64, pieces: &[&[u8]], spare: usize) -> io::Result<()> {
+        let Some((last, others)) = pieces.split_last() else { return Ok(()) };
+        let mut at = at;
+        for piece in others {
+            self.write_at(at, piece)?;
+            at += piece.len() as u64;
+        }
+        let mut whole = last.to_vec();
+        whole.resize(last.len() + spare, 0);
         self.write_at(at, &whole)
     }
 

@@ -107,6 +107,16 @@ impl Partitions {
         }
     }
 
+    /// The logs whose watermarks will have moved once this turn is written, and how far, as far as queues hand out what
+    /// is written. Those of others move when it is.
+    pub(crate) fn foresee(&self, moved: &mut Vec<(LogId, Offset)>) {
+        let will_move = self.to_write.iter().filter_map(|(_, log)| {
+            let known = self.by_log.get(log).filter(|partition| partition.log.settings.seen_when_written);
+            known.map(|partition| (*log, partition.log.next))
+        });
+        moved.extend(will_move);
+    }
+
     /// Moves watermarks as far as `progress` allows; `moved` gets the logs whose did, with the new one.
     pub(crate) fn advance(&mut self, progress: Progress, moved: &mut Vec<(LogId, Offset)>) {
         for (queue, policy) in [(&mut self.to_write, SyncPolicy::None), (&mut self.to_sync, SyncPolicy::Sync)] {

@@ -44,6 +44,8 @@ pub(crate) struct Queue {
     pub(super) unconfirmed: RareList<(u64, SessionId, DeliveryKey)>,
     /// It stands in the list of queues with something to do.
     pub(super) marked: bool,
+    /// … and that may be to hand out messages.
+    pub(super) wants_pump: bool,
     /// What has passed through it.
     pub(crate) tally: Tallied,
     /// Counts messages that came without a key of their own, for partitions in turn.
@@ -143,6 +145,7 @@ impl Queue {
             getters: RareList::default(),
             unconfirmed: RareList::default(),
             marked: false,
+            wants_pump: false,
             tally: Tallied::default(),
             rounds: 0,
         }

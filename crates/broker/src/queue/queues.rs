@@ -68,8 +68,8 @@ impl Queues {
         Queues { exchanges: Exchanges::new(builtin), ..Queues::default() }
     }
 
-    /// The turn ends, nothing is written yet: hands out what is ready and commits what has changed.
-    pub(crate) fn before_flush(&mut self, core: &mut Core) {
+    /// The turn ends: settles what has left, and publishes what has waited for its time.
+    pub(crate) fn begin_end(&mut self, core: &mut Core) {
         let left = core.events.left();
         for at in 0..self.marked.len() {
             if let Some(queue) = self.marked.get(at).and_then(|id| self.by_id.get_mut(id)) {
@@ -77,6 +77,11 @@ impl Queues {
             }
         }
         self.fire(core);
+    }
+
+    /// Nothing of the turn is written yet: hands out what is ready, or will be by the write, and commits what has
+    /// changed.
+    pub(crate) fn before_flush(&mut self, core: &mut Core) {
         self.pump(core);
         self.bury(core);
         self.record(core);
@@ -86,9 +91,8 @@ impl Queues {
     pub(crate) fn log_moved(&mut self, _core: &mut Core, log: LogId, watermark: Offset) {
         for &(_, id) in self.by_log.range((log, 0)..=(log, u64::MAX)) {
             if let Some(queue) = self.by_id.get_mut(&id)
-                && let Some(track) = queue.track(log)
+                && queue.track(log).is_some_and(|track| track.visible(watermark.0))
             {
-                track.visible(watermark.0);
                 mark(queue, &mut self.marked);
             }
         }
@@ -385,6 +389,10 @@ impl Queues {
             at += 1;
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.marked = false;
+            if !std::mem::take(&mut queue.wants_pump) && queue.rules.is_none() {
+                note_news(queue, &mut again);
+                continue;
+            }
             let before = queue.window_bytes();
             let mut more = queue.pump(&mut self.ahead, core);
             more |= queue.tend(&mut self.ahead, core);
@@ -394,8 +402,10 @@ impl Queues {
             }
             let has_rules = queue.rules.is_some();
             self.more |= more && !queue.is_stuck(core.now.mono);
-            if more || queue.has_news() {
+            if more {
                 mark(queue, &mut again);
+            } else {
+                note_news(queue, &mut again);
             }
             if has_rules {
                 self.arm(id, core.now);
@@ -451,8 +461,16 @@ impl Queues {
     }
 }
 
+/// A queue that has nothing to hand out stays in the list while something of it is to be recorded.
+fn note_news(queue: &mut Queue, marked: &mut Vec<u64>) {
+    if queue.has_news() && !std::mem::replace(&mut queue.marked, true) {
+        marked.push(queue.id);
+    }
+}
+
 /// Puts a queue into the list of those with something to do, once.
 pub(crate) fn mark(queue: &mut Queue, marked: &mut Vec<u64>) {
+    queue.wants_pump = true;
     if !queue.marked {
         queue.marked = true;
         marked.push(queue.id);

@@ -55,12 +55,16 @@ impl Track {
         Track { cursor, window: None, waits: None, trimmed, fresh: u64::MAX }
     }
 
-    /// The watermark has moved.
-    pub(super) fn visible(&mut self, end: u64) {
+    /// The watermark has moved, or will with this turn's write; false when that was known.
+    pub(super) fn visible(&mut self, end: u64) -> bool {
+        if end <= self.cursor.end() {
+            return false;
+        }
         if self.cursor.peek().is_none() {
             self.fresh = self.cursor.end();
         }
         self.cursor.visible(end);
+        true
     }
 
     /// Bytes read ahead.

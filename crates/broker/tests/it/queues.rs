@@ -3,6 +3,7 @@
 use crate::rig::*;
 use broker::queue::*;
 use broker::{BrokerError, CallId, Event, SessionId, SyncPolicy};
+use storage::sim_disk::Fault;
 
 const ME: SessionId = SessionId(1);
 
@@ -33,6 +34,20 @@ fn what_a_session_was_handed_is_known_as_delivered_however_soon_the_process_dies
     rig.turn();
     assert_eq!(rig.seen(consumer), [first("a")]);
     assert_eq!(rig.killed().seen_all(1, "q"), [again("a")]);
+}
+
+#[test]
+fn what_could_not_be_written_is_handed_to_nobody() {
+    let mut rig = Rig::new();
+    rig.queue("q");
+    rig.settle_down();
+    let consumer = rig.consume(1, "q", 9);
+    rig.turn();
+    rig.publish_with("", "q", "a", SyncPolicy::None).unwrap();
+    rig.disk.fail_at(rig.disk.calls().all + 1, Fault::Eio);
+    rig.turn();
+    assert!(rig.broker.failure().is_some());
+    assert_eq!(rig.seen(consumer), []);
 }
 
 #[test]

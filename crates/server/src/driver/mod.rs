@@ -9,6 +9,7 @@ mod connections;
 mod deadlines;
 mod handshakes;
 mod input;
+mod lane;
 pub mod listeners;
 mod memory;
 mod opening;

@@ -1,6 +1,6 @@
 //! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two that send what
 //! there is much of, two for long work, and two for the handshakes of TLS where there is a door for it.
-//! They take jobs from a channel and put outcomes into another, ringing the data thread's bell. They know nothing of
+//! They take jobs from their lane and put outcomes into a channel, ringing the data thread's bell. They know nothing of
 //! what a job does.
 
 use std::io;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::handshakes::{Step, Stepped};
+use super::lane::Lane as Tasks;
 use super::sending::{Carried, Errand};
 use broker::{FileRange, Job, JobDone, SessionId};
 use bytes::Bytes;
@@ -53,11 +54,11 @@ pub enum Done {
 
 /// All threads beside the data thread.
 pub struct Pools {
-    sync: Sender<Task>,
-    read: Sender<Task>,
-    work: Sender<Task>,
-    send: Sender<Task>,
-    tls: Option<Sender<Task>>,
+    sync: Arc<Tasks<Task>>,
+    read: Arc<Tasks<Task>>,
+    work: Arc<Tasks<Task>>,
+    send: Arc<Tasks<Task>>,
+    tls: Option<Arc<Tasks<Task>>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -70,27 +71,27 @@ impl Pools {
     pub fn start(bell: &Arc<Waker>, with_tls: bool) -> io::Result<Pools> {
         let (done_in, done) = unbounded();
         let mut threads = Vec::new();
-        let mut start = |name: &'static str, count: usize| -> io::Result<Sender<Task>> {
-            let (sender, jobs) = unbounded();
+        let mut start = |name: &'static str, count: usize| -> io::Result<Arc<Tasks<Task>>> {
+            let lane = Arc::new(Tasks::default());
             for _ in 0..count {
-                let (jobs, done, bell) = (jobs.clone(), done_in.clone(), Arc::clone(bell));
+                let (lane, done, bell) = (Arc::clone(&lane), done_in.clone(), Arc::clone(bell));
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || {
                     if name == "work" {
                         stand_back();
                     }
-                    serve(&jobs, &done, &bell);
+                    serve(&lane, &done, &bell);
                 })?);
             }
-            Ok(sender)
+            Ok(lane)
         };
-        let mut senders = Vec::new();
+        let mut lanes = Vec::new();
         for (_, name, count) in THREADS {
-            senders.push(start(name, count)?);
+            lanes.push(start(name, count)?);
         }
         let send = start("send", SEND_THREADS)?;
         let tls = if with_tls { Some(start("tls", HANDSHAKE_THREADS)?) } else { None };
-        let [sync, read, work] = <[_; 3]>::try_from(senders).map_err(|_| io::Error::other("three lanes"))?;
+        let [sync, read, work] = <[_; 3]>::try_from(lanes).map_err(|_| io::Error::other("three lanes"))?;
         Ok(Pools { sync, read, work, send, tls, done, threads })
     }
 
@@ -101,25 +102,24 @@ impl Pools {
             Lane::Read => &self.read,
             Lane::Work => &self.work,
         };
-        // The threads live as long as this sender: a job cannot be refused.
-        let _ = lane.send(Task::Job(job));
+        lane.push(Task::Job(job));
     }
 
     /// Reads what a connection is to send next.
     pub fn fill(&self, session: SessionId, range: FileRange) {
-        let _ = self.read.send(Task::Fill(session, range)); // as above
+        self.read.push(Task::Fill(session, range));
     }
 
     /// Sends for a connection; what must come from a disk is sent where reading waits.
     pub fn send(&self, session: SessionId, errand: Errand) {
         let lane = if errand.is_cold { &self.read } else { &self.send };
-        let _ = lane.send(Task::Send(session, Box::new(errand))); // as above
+        lane.push(Task::Send(session, Box::new(errand)));
     }
 
     /// Goes on with a handshake.
     pub fn handshake(&self, session: SessionId, step: Step) {
         if let Some(tls) = &self.tls {
-            let _ = tls.send(Task::Handshake(session, step)); // as above
+            tls.push(Task::Handshake(session, step));
         }
     }
 
@@ -129,11 +129,15 @@ impl Pools {
     }
 
     /// Lets the threads end after the jobs they have, and waits for them.
-    pub fn join(self) {
-        drop((self.sync, self.read, self.work, self.send, self.tls));
-        for thread in self.threads {
+    pub fn join(mut self) {
+        self.close();
+        for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join(); // a thread that panicked has ended the process already
         }
+    }
+
+    fn close(&self) {
+        [&self.sync, &self.read, &self.work, &self.send].into_iter().chain(&self.tls).for_each(|lane| lane.close());
     }
 }
 
@@ -143,8 +147,14 @@ fn stand_back() {
     let _ = rustix::process::setpriority_process(None, WORK_NICE);
 }
 
-fn serve(tasks: &Receiver<Task>, done: &Sender<Done>, bell: &Waker) {
-    for task in tasks {
+impl Drop for Pools {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn serve(tasks: &Tasks<Task>, done: &Sender<Done>, bell: &Waker) {
+    while let Some(task) = tasks.take() {
         // A job that panics leaves its caller waiting for ever (a sync that never comes): better to end at once and
         // recover, as after a kill.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match task {

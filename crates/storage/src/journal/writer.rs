@@ -318,9 +318,15 @@ impl Writer {
     /// The disk's: what was written is then unknown.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let any = !self.sealed.is_empty();
+        // Entries of one file lie back to back.
+        for together in self.sealed.chunk_by(|one, next| one.file.number == next.file.number) {
+            let [first, ..] = together else { continue };
+            let pieces: Vec<&[u8]> = together.iter().map(|sealed| &*sealed.bytes).collect();
+            let bytes = pieces.iter().map(|piece| piece.len()).sum();
+            let spare = spare_behind(first.at, bytes, self.file_bytes);
+            first.file.handle.write_over(first.at, &pieces, spare)?;
+        }
         for sealed in self.sealed.drain(..) {
-            let spare = spare_behind(sealed.at, sealed.bytes.len(), self.file_bytes);
-            sealed.file.handle.write_over(sealed.at, &sealed.bytes, spare)?;
             self.written_bytes += sealed.bytes.len() as u64;
             self.written_seq += 1;
             if self.unsynced.last().is_none_or(|file| file.number != sealed.file.number) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::common::*;
 use model::{LogId, Offset, Wall};
-use storage::{Batch, LogRange, Lookup, Lsn, Owner, Read, ReadRequest, SimDisk, StateChange, Storage, StorageError};
+use storage::{
+    Batch, Disk, LogRange, Lookup, Lsn, Owner, Read, ReadRequest, SimDisk, StateChange, Storage, StorageError,
+};
 use storage::{RealDisk, SyncPolicy, sim_disk};
 
 #[test]
@@ -135,6 +137,34 @@ fn a_second_opener_is_turned_away() {
     let disk = SimDisk::new();
     let (_storage, _) = open(&disk);
     assert!(matches!(Storage::open(Arc::new(disk), tiny()), Err(StorageError::Unusable(_))));
+}
+
+#[test]
+fn pieces_are_written_back_to_back_however_many() {
+    let folder = std::env::temp_dir().join(format!("storage-pieces-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let file = RealDisk::new(&folder).unwrap().open("f", true).unwrap();
+    let pieces: Vec<Vec<u8>> = (0..2500usize).map(|at| vec![at as u8; at % 3]).collect();
+    file.write_over(5, &pieces.iter().map(Vec::as_slice).collect::<Vec<_>>(), 7).unwrap();
+    let all = pieces.concat();
+    let mut read = vec![0; all.len()];
+    assert_eq!(file.read_at(5, &mut read).unwrap(), all.len());
+    assert_eq!((&read, file.len().unwrap()), (&all, 5 + all.len() as u64 + 7));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_sealed_within_a_turn_is_read_and_written_with_it() {
+    let disk = SimDisk::new();
+    let (mut storage, _) = open(&disk);
+    put(&mut storage, &[1], &[b"a"], SyncPolicy::Sync).unwrap();
+    storage.seal();
+    assert_eq!(put(&mut storage, &[1], &[b"b"], SyncPolicy::Sync), Ok(Lsn(1)), "the turn goes on");
+    let expected = vec![(0, b"a".to_vec()), (1, b"b".to_vec())];
+    assert_eq!((read_all(&mut storage, 1), storage.progress().written), (expected.clone(), Lsn(0)));
+    assert_eq!(storage.flush().unwrap().written, Lsn(1));
+    drop(storage);
+    assert_eq!(read_all(&mut open(&disk.kill()).0, 1), expected);
 }
 
 #[test]
