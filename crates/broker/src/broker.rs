@@ -66,6 +66,7 @@ impl Broker {
     /// Ends a turn: one write; moves watermarks; makes events for whoever waits. Call again while events lead to work.
     pub fn end_turn(&mut self, now: Now) {
         self.core.now = now;
+        self.queues.govern_on(&mut self.core);
         self.queues.feed(&mut self.core);
         self.queues.begin_end(&mut self.core);
         self.foresee();

@@ -4,7 +4,8 @@ use super::{Policy, PolicyKey, PolicyStored, Ruling};
 use crate::{Broker, BrokerError, Lsn};
 
 impl Broker {
-    /// Puts a policy, in the place of the one of its name if there is one. It acts at once, on all that it matches.
+    /// Puts a policy, in the place of the one of its name if there is one. It acts on all that it matches: what is made
+    /// from now on, and what is there, at once where that is little, else a part of it each turn.
     ///
     /// # Errors
     /// [`BrokerError::Invalid`] when its pattern is not a regular expression or too large a one,

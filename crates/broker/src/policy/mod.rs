@@ -6,6 +6,7 @@ mod effective;
 mod policies;
 mod types;
 
+pub(crate) use apply::Governing;
 pub use effective::merged;
 pub(crate) use effective::{Declared, effective};
 pub(crate) use policies::Policies;

@@ -13,7 +13,7 @@ use super::{ConsumeSpec, ConsumerId, DeliveryKey, Got, ReadSpec, Settle};
 use crate::core::Core;
 use crate::delay::Delays;
 use crate::id_map::IdMap;
-use crate::policy::Policies;
+use crate::policy::{Governing, Policies};
 use crate::routing::{ExchangeSpec, Exchanges, Feeds, Mailboxes};
 use crate::timer::Timers;
 use crate::{BrokerError, CallId, Event, SessionId, state};
@@ -50,6 +50,8 @@ pub(crate) struct Queues {
     pub(crate) windows_bytes: usize,
     pub(crate) exchanges: Exchanges,
     pub(crate) policies: Policies,
+    /// What is still to be held against policies that have changed.
+    pub(crate) governing: Governing,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) feeds: Feeds,
     /// Counts messages for topics that came without a key, for partitions in turn.
@@ -162,7 +164,7 @@ impl Queues {
 
     /// When [`Queues::tick`] must be called at the latest.
     pub(crate) fn deadline(&self, now: Now) -> Option<Mono> {
-        let again = self.more.then_some(now.mono);
+        let again = (self.more || self.is_governing()).then_some(now.mono);
         [again, self.timers.next(), self.delays.deadline(now)].into_iter().flatten().min()
     }
 

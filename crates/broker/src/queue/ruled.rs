@@ -88,12 +88,15 @@ impl Queues {
         self.apply_retention(core, id);
     }
 
-    /// Has all queues of a tenant act by the policies that rule them now.
-    pub(crate) fn govern_queues(&mut self, core: &mut Core, tenant: &str) {
+    /// The queues of a tenant.
+    pub(crate) fn ids_of(&self, tenant: &str) -> Vec<u64> {
         let mut ids = self.names.get(tenant).into_iter().flat_map(|names| names.values().copied()).collect::<Vec<_>>();
         ids.sort_unstable(); // the same order on every run
-        for id in ids {
-            self.govern_queue(core, id);
-        }
+        ids
+    }
+
+    /// How many queues a tenant has.
+    pub(crate) fn count_of(&self, tenant: &str) -> usize {
+        self.names.get(tenant).map_or(0, std::collections::HashMap::len)
     }
 }

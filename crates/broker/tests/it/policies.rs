@@ -286,3 +286,40 @@ fn a_stream_forgets_by_its_policy_and_by_nothing_else_of_it() {
     rig.pass(301_000);
     assert_eq!(rig.depth("q"), (kept + 10, 0));
 }
+
+#[test]
+fn a_changed_policy_holds_no_turn_up_however_many_queues_it_is_held_against() {
+    const EACH_TURN: usize = 32;
+    let mut rig = Rig::new();
+    for number in 0..150 {
+        rig.queue(&format!("q{number}"));
+    }
+    rig.settle_down();
+    let ruled = |rig: &Rig| rig.broker.queues("/").iter().filter(|queue| !queue.ruling.is_empty()).count();
+    let by = |rig: &Rig, name: &str| {
+        let all = rig.broker.queues("/");
+        all.iter().filter(|queue| queue.ruling.policy.as_ref().is_some_and(|policy| policy.name == name)).count()
+    };
+    rig.broker.put_policy(&policy("one", "^(?=(q+)+\\d)", length(5))).unwrap();
+    let mut before = ruled(&rig);
+    assert_eq!(before, 0);
+    for _ in 0..2 {
+        assert!(rig.broker.deadline().is_some_and(|at| at <= rig.now.mono), "it goes on by itself");
+        rig.turn();
+        assert_eq!(ruled(&rig) - before, EACH_TURN);
+        before = ruled(&rig);
+    }
+    // A change on the way begins anew, and what is made meanwhile is ruled at once.
+    rig.broker.put_policy(&Policy { priority: 1, ..policy("two", "^q", length(7)) }).unwrap();
+    rig.queue("q-late");
+    assert_eq!(by(&rig, "two"), 1);
+    for _ in 0..5 {
+        let before = by(&rig, "two");
+        rig.turn();
+        assert!(by(&rig, "two") - before <= EACH_TURN);
+    }
+    rig.settle_down();
+    assert_eq!((by(&rig, "two"), by(&rig, "one")), (151, 0));
+    rig.turn();
+    assert!(rig.broker.deadline().is_none_or(|at| at > rig.now.mono), "it is done");
+}
