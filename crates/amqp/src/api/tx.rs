@@ -5,7 +5,7 @@
 use broker::connection::{ChannelFigures, ChannelMode};
 use broker::queue::Settle;
 use broker::routing::PublishRequest;
-use broker::{BrokerError, Lsn, StorageError, SyncPolicy};
+use broker::{BrokerError, Lsn, SyncPolicy};
 use model::ByteReader;
 
 use super::basic::{deliver, publish, settle};
@@ -136,7 +136,7 @@ fn store(
     });
     let requests = requests.collect::<Vec<_>>();
     let published = match call.cx.broker.publish_all(&requests, (call.conn.peer.session, &acks), call.cx.now) {
-        Err(BrokerError::Storage(StorageError::Full { .. })) => return Ok(None),
+        Err(BrokerError::Storage(error)) if error.heals_alone() => return Ok(None),
         published => published.map_err(|error| Refusal::of(&error, "exchange"))?,
     };
     if published.iter().any(|told| told.stored) {

@@ -4,7 +4,7 @@
 use broker::access::{Operation, Resource};
 use broker::connection::ChannelFigures;
 use broker::routing::{PublishRequest, Published};
-use broker::{BrokerError, StorageError, SyncPolicy};
+use broker::{BrokerError, SyncPolicy};
 use model::{ByteReader, Header};
 
 use super::{bit, copies, delay};
@@ -277,7 +277,7 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
             stored(call, content, published);
             Ok(())
         }
-        Err(BrokerError::Storage(StorageError::Full { .. })) => {
+        Err(BrokerError::Storage(error)) if error.heals_alone() => {
             stall(call, Some(content));
             Ok(())
         }
