@@ -193,6 +193,9 @@ impl Storage {
                 for number in self.writer.release(freed.journal) {
                     self.settler.removing.add_name(file_name(u64::from(number)));
                 }
+                for number in self.writer.take_aside() {
+                    self.settler.removing.set_aside(file_name(u64::from(number)));
+                }
                 self.settler.removing.add(freed.files);
                 self.settler.checkpointing.moved_before.clear();
                 self.settler.merge_due = true;

@@ -147,6 +147,7 @@ impl Storage {
                 built.iter_mut().for_each(|of| of.moved.reverse());
                 let bytes: u64 = built.iter().map(|built| built.bytes).sum();
                 copying.phase = Phase::Applying(built);
+                self.note_unread();
                 match purpose {
                     Purpose::Settle { .. } => self.settler.settled_bytes += bytes,
                     Purpose::Merge { .. } => self.settler.merged_bytes += bytes,

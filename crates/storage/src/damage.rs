@@ -4,6 +4,8 @@
 use model::LogId;
 
 use crate::engine::Storage;
+use crate::journal::files::{JournalFile, Unread};
+use crate::journal::frame::file_name;
 use crate::{Damage, StorageError};
 
 /// Places kept at most: whoever has more has read enough.
@@ -25,6 +27,20 @@ impl Storage {
         } else if self.damage.len() < PLACES_MAX {
             self.damage.push(found);
         }
+    }
+
+    /// Notes what the disk did not give of the window's files.
+    pub(crate) fn note_unread(&mut self) {
+        let of_file = |file: &std::sync::Arc<JournalFile>| {
+            let name = file_name(u64::from(file.number));
+            let named = move |unread: Unread| {
+                let logs = unread.log.into_iter().collect();
+                Damage { file: name.clone(), at: unread.at, bytes: unread.bytes, logs }
+            };
+            file.unread().into_iter().map(named).collect::<Vec<_>>()
+        };
+        let found: Vec<Damage> = self.writer.files().iter().flat_map(of_file).collect();
+        found.into_iter().for_each(|damage| self.note_damage(damage));
     }
 
     /// Notes what reading `log` has run into, if it is damage.

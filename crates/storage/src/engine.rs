@@ -191,8 +191,8 @@ impl Storage {
         Ok(self.turn)
     }
 
-    // Nobody waits here for the next file to be made. What makes room, or must be remembered of what is here already, is
-    // taken all the same: a part of each file is left for it, and beyond that it makes the next one itself.
+    // Nobody waits here for the next file to be made. What makes room, or must be remembered of what is here already,
+    // is taken all the same: a part of each file is left for it, and beyond that it makes the next one itself.
     fn check_next_file(&mut self, bytes: usize) -> Result<(), StorageError> {
         if !self.writer.needs_next_file(bytes) {
             return Ok(());

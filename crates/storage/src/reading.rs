@@ -167,14 +167,30 @@ impl Storage {
             None => found.window.get(found.window_at(from)).map(|extent| extent.last().plus(1)),
             Some(run) => match self.segments.get(run.segment).cloned() {
                 None => Some(run.last.plus(1)),
-                Some(segment) => match self.span(InRun { segment: &segment, log, run }, from, 0) {
-                    Ok(Look::Here(span)) => Some(span.and_then(|span| span.next).unwrap_or(run.last.plus(1))),
-                    // Its index is not at hand: the next offset meets the damage once more, or what lies behind it.
-                    Ok(Look::Wait(_)) | Err(_) => None,
-                },
+                Some(segment) => self.after_damage_in(InRun { segment: &segment, log, run }, from),
             },
         };
         next.unwrap_or(from).max(from.plus(1))
+    }
+
+    // Behind the extent of `from`, if its header is whole; else the next block. `None`: what is needed is not at hand,
+    // so the next offset meets the damage once more, or what lies behind it.
+    fn after_damage_in(&mut self, of: InRun<'_>, from: Offset) -> Option<Offset> {
+        let span = match self.span(of, from, 0) {
+            Ok(Look::Here(Some(span))) => span,
+            Ok(Look::Here(None)) => return Some(of.run.last.plus(1)),
+            Ok(Look::Wait(_)) | Err(_) => return None,
+        };
+        let behind = span.next.unwrap_or(of.run.last.plus(1));
+        let place = Place { source: Source::Segment(of.run.segment), at: span.at, bytes: span.bytes };
+        match self.segment_bytes(of.segment, place) {
+            Ok(Look::Here(bytes)) => {
+                let cut = Cut { log: of.log, at: span.at, bytes: &bytes, from };
+                Some(cut.last_of_first(&of.segment.generation).map_or(behind, |last| last.plus(1)))
+            }
+            Ok(Look::Wait(_)) => None,
+            Err(_) => Some(behind),
+        }
     }
 
     /// The first extent of `log` that holds a message whose time is not before `time`.

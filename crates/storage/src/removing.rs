@@ -18,6 +18,8 @@ pub(crate) struct Removing {
     doomed: VecDeque<(u64, FileId)>,
     /// May go now: name, and the folder that may be empty afterwards.
     names: VecDeque<(String, Option<String>)>,
+    /// Are only renamed.
+    aside: VecDeque<String>,
     busy: bool,
 }
 
@@ -38,6 +40,11 @@ impl Removing {
         self.names.push_back((name, None));
     }
 
+    /// A journal file that cannot be read in part: it is nobody's any more, and kept for people under another name.
+    pub(crate) fn set_aside(&mut self, name: String) {
+        self.aside.push_back(name);
+    }
+
     /// Whether entries must become durable for it, though nobody waits for them.
     pub(crate) fn wants_sync(&self) -> bool {
         !self.doomed.is_empty()
@@ -52,14 +59,22 @@ impl Storage {
         let ripe = removing.doomed.partition_point(|(seq, _)| *seq <= synced);
         let files = removing.doomed.drain(..ripe).map(|(_, file)| file).collect();
         removing.add(files);
-        if removing.busy || removing.names.is_empty() {
+        if removing.busy || (removing.names.is_empty() && removing.aside.is_empty()) {
             return;
         }
         removing.busy = true;
         let count = FILES_PER_JOB.min(removing.names.len());
         let names: Vec<(String, Option<String>)> = removing.names.drain(..count).collect();
+        let aside = std::mem::take(&mut removing.aside);
         let disk = Arc::clone(&self.disk);
         self.jobs.push_back(Job::new(Lane::Work, move || {
+            for name in aside {
+                let kept = format!("{name}.unreadable");
+                match disk.rename(&name, &kept) {
+                    Ok(()) => tracing::error!("{name} could not be read everywhere: it is kept as {kept}"),
+                    Err(error) => tracing::warn!(%error, "{name} could not be set aside"),
+                }
+            }
             for (name, folder) in names {
                 if let Err(error) = disk.remove(&name) {
                     tracing::warn!(%error, "{name} could not be removed");

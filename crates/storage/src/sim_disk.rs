@@ -176,7 +176,7 @@ impl SimDisk {
     /// Replaces the bytes of a file (or makes it), durably.
     pub fn put_bytes(&self, name: &str, bytes: Vec<u8>) {
         let mut world = self.world();
-        let inode = Inode { durable: bytes.clone(), now: bytes, pending: Vec::new(), allocated: 0 };
+        let inode = Inode { durable: bytes.clone(), now: bytes, ..Inode::default() };
         world.inodes.push(inode);
         let at = world.inodes.len() - 1;
         world.names.insert(name.to_owned(), at);
@@ -188,6 +188,14 @@ impl SimDisk {
         let mut world = self.world();
         world.names.remove(name);
         world.durable_names.remove(name);
+    }
+
+    /// From now on the disk does not give these bytes of a file: reading any of them is EIO, also after a stop.
+    pub fn make_unreadable(&self, name: &str, bytes: std::ops::Range<u64>) {
+        let mut world = self.world();
+        if let Some(at) = world.names.get(name).copied() {
+            world.inodes[at].unreadable = Some(bytes);
+        }
     }
 
     /// All file names.
@@ -444,6 +452,9 @@ impl DiskFile for SimFile {
         let mut world = self.world();
         world.plain_call()?;
         world.calls.reads += 1;
+        if world.inodes[self.inode].cannot_read(at, buffer.len()) {
+            return Err(eio());
+        }
         Ok(world.inodes[self.inode].read(at, buffer))
     }
 
@@ -453,6 +464,9 @@ impl DiskFile for SimFile {
         world.calls.reads += 1;
         if world.miss() {
             return Ok(None);
+        }
+        if world.inodes[self.inode].cannot_read(at, buffer.len()) {
+            return Err(eio());
         }
         Ok(Some(world.inodes[self.inode].read(at, buffer)))
     }

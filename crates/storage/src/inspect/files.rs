@@ -92,7 +92,7 @@ pub fn items(disk: &dyn Disk, name: &str, visit: &mut dyn FnMut(Item) -> bool) -
             )));
         }
     };
-    let file = JournalFile { number: number as u32, generation: header.generation, handle };
+    let file = JournalFile::new(number as u32, header.generation, handle);
     if is_journal { journal(&file, visit).map_err(told) } else { store(&file, visit).map_err(told) }
 }
 

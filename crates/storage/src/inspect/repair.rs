@@ -176,7 +176,7 @@ fn torn(disk: &dyn Disk, after: &Overlay) -> Result<Vec<Torn>, StorageError> {
         let handle = disk.open(&name, false).map_err(told)?;
         let [first, copy] = both_headers(&*handle, HEADER_COPY_AT as u64).map_err(told)?;
         let Ok(header) = pick_header(&JOURNAL, u64::from(number), [&first, &copy]) else { continue };
-        let of = |handle| JournalFile { number, generation: header.generation, handle };
+        let of = |handle| JournalFile::new(number, header.generation, handle);
         let there = headers(&of(handle)).map_err(told)?;
         durable = there.iter().fold(durable, |durable, header| durable.max(header.synced));
         let kept = match after.open(&name, false) {

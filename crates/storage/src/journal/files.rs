@@ -1,16 +1,76 @@
 //! Making journal files ready ahead of use: reserved, with a fresh generation in the header, durable with their name.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::LogId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader, Generation, HEADER_COPY_AT, JOURNAL, file_name};
 use crate::{Disk, DiskFile};
+
+/// How often bytes are read before an error of the disk counts.
+const TRIES: usize = 3;
+const EIO: i32 = 5;
 
 /// An open journal file.
 pub(crate) struct JournalFile {
     pub(crate) number: u32,
     pub(crate) generation: Generation,
     pub(crate) handle: Arc<dyn DiskFile>,
+    /// Where the disk did not give its bytes, however often it was asked.
+    unread: Mutex<Vec<Unread>>,
+}
+
+/// Bytes that the disk does not give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unread {
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+    /// Whose messages are in it, if that is known.
+    pub(crate) log: Option<LogId>,
+}
+
+impl JournalFile {
+    pub(crate) fn new(number: u32, generation: Generation, handle: Arc<dyn DiskFile>) -> JournalFile {
+        JournalFile { number, generation, handle, unread: Mutex::default() }
+    }
+
+    /// Notes bytes that the disk does not give.
+    pub(crate) fn note_unread(&self, unread: Unread) {
+        let mut all = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().any(|known| known.at <= unread.at && unread.at + unread.bytes <= known.at + known.bytes) {
+            return;
+        }
+        let joins = |last: &&mut Unread| last.log == unread.log && last.at + last.bytes == unread.at;
+        match all.last_mut().filter(joins) {
+            Some(last) => last.bytes += unread.bytes,
+            None => all.push(unread),
+        }
+    }
+
+    /// What the disk did not give so far, and has been noted.
+    pub(crate) fn unread(&self) -> Vec<Unread> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reads as [`DiskFile::read_at`] does, again if the disk fails: once may be an accident.
+///
+/// # Errors
+/// The disk's, the last time.
+pub(crate) fn read_again(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut tries = 1;
+    loop {
+        match handle.read_at(at, buffer) {
+            Err(_) if tries < TRIES => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+/// Whether the disk said that it cannot give these bytes, and not that it is gone.
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
 }
 
 /// Makes the file `number` ready, out of the settled file `spare` if there is one: its pages are written already, which
@@ -40,7 +100,7 @@ fn make(disk: &dyn Disk, name: &str, number: u32, spare: Option<u32>, bytes: u64
     handle.write_at(0, &head)?;
     handle.sync()?;
     disk.sync_folder("journal")?;
-    Ok(Arc::new(JournalFile { number, generation, handle }))
+    Ok(Arc::new(JournalFile::new(number, generation, handle)))
 }
 
 /// A generation that no file had before.

@@ -66,6 +66,25 @@ struct Window {
     number_next: u32,
 }
 
+impl Window {
+    /// Up to this entry whatever is missing or broken is damage, and none of it the torn end. Where the disk does not
+    /// give all bytes nobody knows what was there: then it is all that was found.
+    fn vouched(&self) -> u64 {
+        let has_unread = self.files.iter().any(|file| !file.unread().is_empty());
+        let all = self.found.last().filter(|_| has_unread);
+        self.durable.max(all.map_or(0, |last| last.seq))
+    }
+
+    // Bytes that the disk does not give behind the last entry: nobody knows what was in them.
+    fn unread_end(&self) -> u64 {
+        let last = self.found.last();
+        let file = last.map_or(self.files.first(), |last| self.files.get(last.file()));
+        let from = last.map_or(0, Found::end);
+        let unread = file.map(|file| file.unread()).unwrap_or_default();
+        unread.iter().map(|unread| (unread.at + unread.bytes).saturating_sub(unread.at.max(from))).sum()
+    }
+}
+
 /// What recovery leaves.
 pub(crate) struct Outcome {
     pub(crate) start: Start,
@@ -86,10 +105,13 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     let mut walk = Walk { window: &window, base, damage: Vec::new(), expected: base.first_seq, unsynced: Vec::new() };
     let good = walk.run(replay).map_err(|error| disk_error("reading the journal", &error))?;
     walk.name_lost_end(good);
+    walk.name_unread();
     let Walk { mut damage, expected, unsynced, .. } = walk;
     replay.finish(&mut damage);
     let torn_bytes = window.found[good..].iter().map(|found| found.end() - found.at()).sum();
     let mut seq_next = expected.max(window.durable + 1);
+    // Should the disk give it one day after all, no entry in it has a number that was given again.
+    seq_next += window.unread_end() / ENTRY_HEADER_BYTES as u64;
     let first_cut = window.found.get(good);
     seq_next += u64::from(first_cut.is_some());
     let cut = Cut { good, mark: seq_next - 1, tidy: damage.is_empty() };
@@ -132,7 +154,7 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
         handle.read_at(0, &mut bytes).map_err(failed)?;
         match pick_header(&JOURNAL, u64::from(number), [&bytes, &bytes[HEADER_COPY_AT..]]) {
             Ok(header) => {
-                let file = JournalFile { number, generation: header.generation, handle };
+                let file = JournalFile::new(number, header.generation, handle);
                 let seq = window.found.last().map_or(base.first_seq - 1, |found| found.seq);
                 let (mut found, mut durable) = (Vec::new(), window.durable);
                 let file_at = window.files.len() as u32;
@@ -177,11 +199,12 @@ impl Walk<'_> {
         let mut scanner: Option<(usize, Scanner<'_>)> = None;
         for (at, found) in window.found.iter().enumerate() {
             if found.seq != self.expected {
-                if self.expected > window.durable {
+                let vouched = window.vouched();
+                if self.expected > vouched {
                     return Ok(at);
                 }
                 self.name_gap(at);
-                if found.seq > window.durable + 1 {
+                if found.seq > vouched + 1 {
                     return Ok(at); // more is missing than what was durable: nothing after it may stay
                 }
             }
@@ -189,11 +212,19 @@ impl Walk<'_> {
                 scanner = Some((found.file(), Scanner::new(&window.files[found.file()])?));
             }
             let Some((_, scanner)) = &mut scanner else { continue };
-            let Some(header) = &scanner.header(found.at())? else { return Ok(at) };
             let file = &window.files[found.file()];
+            let Some(header) = &scanner.header(found.at())? else {
+                // The disk has given it a moment ago.
+                if found.seq > window.vouched() {
+                    return Ok(at);
+                }
+                self.damage.push(damage(file_name(u64::from(file.number)), found.at(), found.end() - found.at()));
+                self.expected = found.seq + 1;
+                continue;
+            };
             let durable = header.seq <= window.durable;
             let whole = replay.entry(file, header, scanner, durable)?;
-            if !whole && !durable {
+            if !whole && header.seq > window.vouched() {
                 return Ok(at);
             }
             if !whole {
@@ -259,6 +290,26 @@ impl Walk<'_> {
             let name = file_name(u64::from(file.number));
             if !self.damage.iter().any(|damage| damage.file == name) {
                 self.damage.push(damage(name, 0, file.bytes));
+            }
+        }
+    }
+}
+
+impl Walk<'_> {
+    // What the disk did not give and is not part of what has been named.
+    fn name_unread(&mut self) {
+        let of_file = |file: &Arc<JournalFile>| {
+            let number = file.number;
+            file.unread().into_iter().map(move |unread| (number, unread))
+        };
+        let all: Vec<_> = self.window.files.iter().flat_map(of_file).collect();
+        for (number, unread) in all {
+            let name = file_name(u64::from(number));
+            let inside = |damage: &Damage| {
+                damage.file == name && damage.at <= unread.at && unread.at + unread.bytes <= damage.at + damage.bytes
+            };
+            if !self.damage.iter().any(inside) {
+                self.damage.push(damage(name, unread.at, unread.bytes));
             }
         }
     }

@@ -3,12 +3,16 @@
 
 use std::io;
 
-use super::files::JournalFile;
+use super::files::{JournalFile, Unread, is_unreadable, read_again};
 use super::frame::{ALIGN, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader};
 
 /// After a jump little is read, and more and more as long as reading goes straight on.
 const BUFFER_BYTES_MIN: usize = 4 << 10;
 const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// Where the disk gives an error, it is read in such pieces.
+const PAGE_BYTES: usize = 4 << 10;
+/// A file with more unreadable bytes than this is not passed over.
+const UNREAD_BYTES_MAX: u64 = 4 << 20;
 
 /// A window of bytes over a file that moves forward.
 pub(crate) struct Scanner<'a> {
@@ -17,11 +21,13 @@ pub(crate) struct Scanner<'a> {
     pub(crate) len: u64,
     buffer: Vec<u8>,
     at: u64,
+    /// Bytes that the disk did not give.
+    unread_bytes: u64,
 }
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(file: &'a JournalFile) -> io::Result<Scanner<'a>> {
-        Ok(Scanner { file, len: file.handle.len()?, buffer: Vec::new(), at: 0 })
+        Ok(Scanner { file, len: file.handle.len()?, buffer: Vec::new(), at: 0, unread_bytes: 0 })
     }
 
     /// `count` bytes at `at`; fewer at the end of the file.
@@ -34,12 +40,45 @@ impl<'a> Scanner<'a> {
             let wanted = count.max(ahead.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)).min(left);
             self.buffer.clear();
             self.buffer.resize(wanted, 0);
-            let got = self.file.handle.read_at(at, &mut self.buffer)?;
+            let got = match self.file.handle.read_at(at, &mut self.buffer) {
+                Err(error) if is_unreadable(&error) => self.read_by_pages(at)?,
+                other => other?,
+            };
             self.buffer.truncate(got);
             self.at = at;
         }
         let from = (at - self.at) as usize;
         Ok(self.buffer.get(from..(from + count).min(self.buffer.len())).unwrap_or_default())
+    }
+
+    // What the disk does not give is zero, which no entry is, and noted: it costs no more than what lies in it. If that
+    // is much, it is the disk that fails and not a place on it.
+    fn read_by_pages(&mut self, from: u64) -> io::Result<usize> {
+        let mut got = 0;
+        while let Some(rest) = self.buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
+            let at = from + got as u64;
+            let count = (PAGE_BYTES - (at % PAGE_BYTES as u64) as usize).min(rest.len());
+            let Some(page) = rest.get_mut(..count) else { break };
+            match read_again(&*self.file.handle, at, page) {
+                Ok(read) => {
+                    got += read;
+                    if read < count {
+                        break;
+                    }
+                }
+                Err(error) if is_unreadable(&error) => {
+                    page.fill(0);
+                    got += count;
+                    self.unread_bytes += count as u64;
+                    if self.unread_bytes > UNREAD_BYTES_MAX {
+                        return Err(error);
+                    }
+                    self.file.note_unread(Unread { at, bytes: count as u64, log: None });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(got)
     }
 
     /// The header of an entry at `at`, if there is one and the entry ends within the file.

@@ -64,6 +64,8 @@ pub(crate) struct Writer {
     not_prepared: Option<io::ErrorKind>,
     number_next: u32,
     spares: Vec<u32>,
+    /// See [`Writer::take_aside`].
+    aside: Vec<u32>,
     /// Logs whose ranges are still to be told of, since a file has ended.
     ranges: Vec<LogId>,
     /// Logs that the last entries have changed, some more than once: the next mark tells their ranges.
@@ -140,6 +142,7 @@ impl Writer {
             not_prepared: None,
             number_next,
             spares: Vec::new(),
+            aside: Vec::new(),
             ranges: Vec::new(),
             recent: Vec::new(),
             size_hint: 0,
@@ -381,8 +384,8 @@ impl Writer {
         self.reserved.is_some()
     }
 
-    /// Whether messages of so many bytes in all need a next file and there is none. A part of each file is left to what is
-    /// taken without one.
+    /// Whether messages of so many bytes in all need a next file and there is none. A part of each file is left to what
+    /// is taken without one.
     pub(crate) fn needs_next_file(&self, bytes: usize) -> bool {
         let entry = if self.building { self.entry.bytes() } else { super::frame::ENTRY_HEADER_BYTES };
         let left = self.file_bytes / LEFT_PART;
@@ -441,6 +444,11 @@ impl Writer {
         (used.saturating_sub(half) * 1000 / half.max(1)).min(999) as u32
     }
 
+    /// Files that are settled and of which the disk did not give all: they are kept, but not here.
+    pub(crate) fn take_aside(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.aside)
+    }
+
     /// Files of the window up to `number` are settled: lets go of them. Answers numbers of files to remove. One that
     /// somebody still reads from, or sends from, is not used again: its bytes must stay what they are.
     pub(crate) fn release(&mut self, number: u32) -> Vec<u32> {
@@ -449,7 +457,11 @@ impl Writer {
             let file = self.files.remove(0);
             self.first_seqs.remove(0);
             let is_free = Arc::strong_count(&file) == 1 && Arc::strong_count(&file.handle) == 1;
-            if is_free { &mut self.spares } else { &mut removed }.push(file.number);
+            match file.unread().is_empty() {
+                true if is_free => self.spares.push(file.number),
+                true => removed.push(file.number),
+                false => self.aside.push(file.number),
+            }
         }
         let extra = self.spares.len().saturating_sub(SPARES_MAX);
         removed.extend(self.spares.drain(..extra));

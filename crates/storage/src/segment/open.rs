@@ -207,6 +207,18 @@ pub(crate) struct Cut<'a> {
 }
 
 impl Cut<'_> {
+    /// The last offset of the first extent that reaches to where reading begins, as far as headers are whole.
+    pub(crate) fn last_of_first(&self, generation: &Generation) -> Option<Offset> {
+        let mut done = 0;
+        loop {
+            let header = ExtentHeader::decode(generation, self.bytes.get(done..)?)?;
+            if header.log != self.log || header.last() >= self.from {
+                return Some(header.last()).filter(|_| header.log == self.log);
+            }
+            done += EXTENT_HEADER_BYTES + header.bytes as usize;
+        }
+    }
+
     /// Calls `visit` with each extent from `from` on, and its place, until it answers false; its units are checked.
     /// `Err` is the place of damage, and everything before it was visited.
     pub(crate) fn walk(

@@ -12,14 +12,12 @@ use super::open::{OpenSegment, open_segment};
 use super::{EXTENT_HEADER_BYTES, ExtentHeader, FileId};
 use crate::Disk;
 use crate::index::{Extent, IdMap, Run};
-use crate::journal::files::JournalFile;
-use crate::journal::frame::file_name;
+use crate::journal::files::{JournalFile, Unread, is_unreadable, read_again};
+use crate::journal::frame::{FILE_HEADER_BYTES, file_name};
 use crate::reads::{Place, Source as PlaceSource, read_place};
 
 /// What is read of a run at once.
 const READ_BYTES: usize = 256 << 10;
-/// How often an extent of the journal is read before an error of the disk counts.
-const TRIES: usize = 3;
 
 /// Open files, and what was read last.
 pub(crate) struct Sources {
@@ -34,8 +32,8 @@ impl Sources {
         Sources { disk, files, open: IdMap::default(), buffer: (0, 0, Bytes::new()) }
     }
 
-    /// An extent of the journal; marked as lost when it is damaged. One that the disk does not give, tried again, is no
-    /// damage yet: its file would be used again, and with it would go what another try or a copy may still bring.
+    /// An extent of the journal; marked as lost when it is damaged. So is one that the disk does not give, tried again;
+    /// that is noted with its file, which is then kept: another try or a copy may still bring what is in it.
     ///
     /// # Errors
     /// The disk's, with the name of the file and the place in it.
@@ -43,7 +41,7 @@ impl Sources {
         let file = self.files.iter().find(|file| file.number == extent.file).filter(|_| !extent.lost);
         let place =
             Place { source: PlaceSource::Journal(extent.file), at: u64::from(extent.at), bytes: extent.bytes as usize };
-        let units = match file.map(|file| read_again(file, place)) {
+        let units = match file.map(|file| read_place_again(file, place, log)) {
             Some(units) => units?.filter(|units| crc32c(units) == extent.crc),
             None => None,
         };
@@ -98,21 +96,22 @@ impl Sources {
     }
 }
 
-// What lies at `place`, as far as the file reaches.
-fn read_again(file: &JournalFile, place: Place) -> io::Result<Option<Bytes>> {
-    let mut tries = 1;
-    loop {
-        match read_place(&*file.handle, place).result {
-            Ok(units) => return Ok(Some(units)),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(_) if tries < TRIES => tries += 1,
-            Err(error) => {
-                let name = file_name(u64::from(file.number));
-                let why = format!("{name} cannot be read at {} ({} bytes): {error}", place.at, place.bytes);
-                return Err(io::Error::new(error.kind(), why));
-            }
-        }
+// What lies at `place`; `None`: the file does not reach so far, or the disk does not give it though it gives the file's
+// beginning: then that is noted.
+fn read_place_again(file: &JournalFile, place: Place, log: LogId) -> io::Result<Option<Bytes>> {
+    let mut buffer = vec![0; place.bytes];
+    let error = match read_again(&*file.handle, place.at, &mut buffer) {
+        Ok(got) => return Ok(Some(Bytes::from(buffer)).filter(|_| got == place.bytes)),
+        Err(error) => error,
+    };
+    let name = file_name(u64::from(file.number));
+    if is_unreadable(&error) && read_again(&*file.handle, 0, &mut [0; FILE_HEADER_BYTES]).is_ok() {
+        tracing::error!(%error, at = place.at, bytes = place.bytes, %log, "{name} cannot be read: it is given up here");
+        file.note_unread(Unread { at: place.at, bytes: place.bytes as u64, log: Some(log) });
+        return Ok(None);
     }
+    let why = format!("{name} cannot be read at {} ({} bytes): {error}", place.at, place.bytes);
+    Err(io::Error::new(error.kind(), why))
 }
 
 #[cfg(test)]

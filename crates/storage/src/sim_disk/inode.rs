@@ -1,5 +1,7 @@
 //! One file of the simulated disk: what the process sees, what is durable, and the changes between.
 
+use std::ops::Range;
+
 use super::Random;
 
 const SECTOR_BYTES: usize = 512;
@@ -23,6 +25,8 @@ pub(super) struct Inode {
     pub(super) pending: Vec<Pending>,
     /// Bytes reserved.
     pub(super) allocated: u64,
+    /// Bytes that cannot be read.
+    pub(super) unreadable: Option<Range<u64>>,
 }
 
 fn write(bytes: &mut Vec<u8>, at: u64, new: &[u8]) {
@@ -47,6 +51,10 @@ impl Inode {
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         count
+    }
+
+    pub(super) fn cannot_read(&self, at: u64, count: usize) -> bool {
+        self.unreadable.as_ref().is_some_and(|bad| at < bad.end && bad.start < at + count as u64)
     }
 
     pub(super) fn sync(&mut self) {
@@ -79,7 +87,8 @@ impl Inode {
                 Pending::Write(at, new) => write_torn(&mut bytes, *at, new, random),
             }
         }
-        Inode { now: bytes.clone(), durable: bytes, pending: Vec::new(), allocated: 0 }
+        let unreadable = self.unreadable.clone();
+        Inode { now: bytes.clone(), durable: bytes, pending: Vec::new(), allocated: 0, unreadable }
     }
 }
 

@@ -16,3 +16,4 @@ mod reads;
 mod repair;
 mod segments;
 mod sending;
+mod unreadable;
