@@ -148,6 +148,7 @@ impl Broker {
             self.groups.deadline(),
             self.queues.deadline(self.core.now),
             self.queues.feed_deadline(),
+            self.core.is_rewriting().then_some(Mono(0)), // goes on at once
         ];
         parts.into_iter().flatten().min()
     }
@@ -302,19 +303,19 @@ impl Broker {
         }
     }
 
-    /// Writes partitions of the offsets topic again that hold much more than is still valid.
+    /// Writes partitions of the offsets topic again that hold much more than is still valid, a slice each turn.
     fn rewrite_ledger(&mut self) {
-        for partition in self.core.ledger_overgrown() {
-            let Some(live) = self.groups.ledger_count(partition) else {
-                continue;
-            };
-            if !self.core.ledger_outgrows(partition, live) {
-                continue;
+        while !self.core.is_rewriting()
+            && let Some(partition) = self.core.ledger_overgrown()
+        {
+            let Some(live) = self.groups.ledger_count(partition) else { continue };
+            if self.core.ledger_outgrows(partition, live) {
+                let cursor = self.groups.groups().ledger_cursor(partition);
+                let _ = self.core.begin_rewriting(partition, cursor); // it is there: it has just grown
             }
-            let entries = self.groups.ledger_entries(partition);
-            if let Err(why) = self.core.rewrite_ledger(partition, &entries) {
-                tracing::warn!(%why, partition, "the offsets topic could not be shortened now");
-            }
+        }
+        if let Err(why) = self.core.go_on_rewriting(self.groups.groups()) {
+            tracing::warn!(%why, "the offsets topic could not be shortened now");
         }
     }
 }

@@ -2,7 +2,8 @@
 //! coordinator's business; which bytes they are is the codec's.
 //!
 //! Storage does not compact it by key. Instead a partition that holds much more than is still valid is written again:
-//! the valid entries at the end, everything before trimmed, in one batch. Offsets keep ascending.
+//! the valid entries at the end, some each turn, and with the last of them everything before is trimmed. Offsets keep
+//! ascending.
 
 use std::ops::ControlFlow;
 
@@ -12,10 +13,10 @@ use storage::{Append, Batch, Lsn, Read, ReadRequest, StorageError, SyncPolicy, T
 use crate::BrokerError;
 use crate::access::DEFAULT_TENANT;
 use crate::core::Core;
-use crate::group::{LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerCodec, LedgerEntry};
+use crate::group::{Groups, LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerCodec, LedgerCursor, LedgerEntry};
 
-/// Messages of one append when entries are written again.
-const APPEND_MESSAGES_MAX: usize = 1000;
+/// Entries that are written again in one turn, about.
+const REWRITTEN_PER_TURN: usize = 256;
 
 /// Partitions shorter than this, in messages, are left alone.
 const LENGTH_MIN: u64 = 10_000;
@@ -33,14 +34,23 @@ pub(crate) struct Ledger {
     logs: Vec<LogId>,
     /// The length at which each partition is looked at again.
     check_at: Vec<u64>,
-    /// Partitions to be looked at in this turn.
+    /// Partitions to be looked at.
     grown: Vec<u32>,
+    /// The one that is written again.
+    rewriting: Option<Rewriting>,
+}
+
+struct Rewriting {
+    partition: u32,
+    /// Where it ended when this began.
+    old_end: Offset,
+    cursor: LedgerCursor,
 }
 
 impl Ledger {
     /// A ledger whose topic may not exist yet.
     pub(crate) fn new(codec: Box<dyn LedgerCodec>) -> Ledger {
-        Ledger { codec, logs: Vec::new(), check_at: Vec::new(), grown: Vec::new() }
+        Ledger { codec, logs: Vec::new(), check_at: Vec::new(), grown: Vec::new(), rewriting: None }
     }
 
     /// The topic exists: its partitions' logs.
@@ -99,9 +109,9 @@ impl Core {
         Ok(lsn)
     }
 
-    /// Partitions that have grown since they were looked at last.
-    pub(crate) fn ledger_overgrown(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.ledger.grown)
+    /// A partition that has grown since it was looked at last.
+    pub(crate) fn ledger_overgrown(&mut self) -> Option<u32> {
+        self.ledger.grown.pop()
     }
 
     /// How many messages a partition of the ledger holds.
@@ -120,18 +130,38 @@ impl Core {
         self.ledger_length(partition) > length_max
     }
 
-    /// Writes a partition again: `entries` is all that it must still say.
-    pub(crate) fn rewrite_ledger(&mut self, partition: u32, entries: &[LedgerEntry]) -> Result<(), BrokerError> {
+    /// Begins to write a partition again.
+    pub(crate) fn begin_rewriting(&mut self, partition: u32, cursor: LedgerCursor) -> Result<(), BrokerError> {
         let log = self.ledger_log(partition)?;
         let old_end = self.partitions.next_offset(log).unwrap_or_default();
+        self.ledger.rewriting = Some(Rewriting { partition, old_end, cursor });
+        Ok(())
+    }
+
+    /// Goes on with it, a slice: what is still valid is said once more at the end, and when all is, everything before
+    /// goes in the same batch. Until then all of it is there: what stops in between has only said some of it twice.
+    pub(crate) fn go_on_rewriting(&mut self, groups: &Groups) -> Result<(), BrokerError> {
+        let Some(mut rewriting) = self.ledger.rewriting.take() else { return Ok(()) };
+        let mut entries = Vec::new();
+        let is_last = groups.ledger_slice(&mut rewriting.cursor, REWRITTEN_PER_TURN, &mut entries);
+        let log = self.ledger_log(rewriting.partition)?;
         let mut built = Vec::new();
-        for some in entries.chunks(APPEND_MESSAGES_MAX) {
-            let next = built.last().map_or(old_end, |last: &Built| last.target.first.plus(u64::from(last.count)));
-            let messages = some.iter().map(|entry| self.ledger.codec.encode(entry)).collect();
+        if !entries.is_empty() {
+            let next = self.partitions.next_offset(log).unwrap_or_default();
+            let messages = entries.iter().map(|entry| self.ledger.codec.encode(entry)).collect();
             self.build_ledger(log, next, messages, &mut built)?;
         }
-        self.commit_ledger(&built, &[(log, old_end)])?;
+        let trims = [(log, rewriting.old_end)];
+        self.commit_ledger(&built, if is_last { &trims } else { &[] })?;
+        if !is_last {
+            self.ledger.rewriting = Some(rewriting);
+        }
         Ok(())
+    }
+
+    /// Whether a partition is being written again.
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.ledger.rewriting.is_some()
     }
 
     /// Reads all entries back, oldest first within each partition. Only while opening: it waits for the disk.
@@ -258,7 +288,11 @@ impl Core {
         };
         let length = self.ledger_length(partition as u32);
         if self.ledger.check_at.get(partition).is_some_and(|check_at| length > *check_at) {
-            self.ledger.grown.push(partition as u32);
+            let partition = partition as u32;
+            let is_known = self.ledger.rewriting.as_ref().is_some_and(|rewriting| rewriting.partition == partition);
+            if !is_known && !self.ledger.grown.contains(&partition) {
+                self.ledger.grown.push(partition);
+            }
         }
     }
 

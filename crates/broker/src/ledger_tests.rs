@@ -46,7 +46,7 @@ fn the_topic_is_made_on_first_use_and_entries_come_back() {
 }
 
 #[test]
-fn a_partition_written_again_keeps_its_entries_and_its_offsets_ascend() {
+fn whether_a_partition_is_to_be_written_again_follows_from_what_is_valid() {
     let mut shard = Shard::new();
     let partition = partition_of("g");
     for round in 0..30 {
@@ -57,19 +57,67 @@ fn a_partition_written_again_keeps_its_entries_and_its_offsets_ascend() {
     assert_eq!(core.ledger_length(partition), 12_000);
     assert!(!core.ledger_outgrows(partition, 3001));
     assert!(core.ledger_outgrows(partition, 10));
-    let live: Vec<LedgerEntry> = (0..2500).map(|n| entry("g", n, 7)).collect();
-    core.rewrite_ledger(partition, &live).unwrap();
-    assert_eq!(core.ledger_length(partition), 2500);
-    core.append_ledger(&[entry("g", 0, 8)]).unwrap();
-    shard.settle_down();
-    shard.now.mono = shard.broker.deadline().unwrap();
-    shard.broker.tick(shard.now);
-    shard.settle_down();
-    for mut again in [shard.killed(), shard.power_cut(5)] {
-        let told = read_back(&mut again);
-        assert!(told.starts_with(&live) && told[2500..] == [entry("g", 0, 8)], "{}", told.len());
-        let log = again.broker.topic("/", "__consumer_offsets").unwrap().partitions[partition as usize];
-        assert_eq!(again.broker.bounds(log).unwrap().start, Offset(12_000));
+}
+
+fn commit(shard: &mut Shard, (topic, at): (&str, u32), offset: u64) {
+    let who = MemberRef { group: "g", member: "", instance: None, generation: -1 };
+    let committed = Committed { offset: Offset(offset), leader_epoch: -1, metadata: String::new(), at: model::Wall(1) };
+    let (topic, topic_id) = (name(topic), model::TopicId::NONE);
+    let commits = [OffsetCommit { topic, topic_id, partition: at, committed }];
+    shard.broker.commit_offsets(who, &commits, shard.now).unwrap();
+}
+
+#[test]
+fn a_partition_is_written_again_some_each_turn_and_a_stop_in_between_loses_nothing() {
+    let mut shard = Shard::new();
+    shard.topic("t", 1000);
+    shard.topic("u", 500);
+    let places: Vec<(&str, u32)> = (0..1000).map(|at| ("t", at)).chain((0..500).map(|at| ("u", at))).collect();
+    let mut wanted = std::collections::BTreeMap::new();
+    let mut most = 0;
+    let (mut round, mut stops) = (0, 0);
+    let partition = partition_of("g");
+    let rewrites = |shard: &Shard| shard.broker.core.is_rewriting();
+    while stops < 12 {
+        // Offsets that are in hand change while it goes on, too.
+        for place in places.iter().cycle().skip(round * 37 % 1500).take(if rewrites(&shard) { 20 } else { 1500 }) {
+            commit(&mut shard, *place, round as u64);
+            wanted.insert(*place, round as u64);
+        }
+        let before = shard.broker.core.ledger_length(partition);
+        shard.turn();
+        most = most.max(shard.broker.core.ledger_length(partition).saturating_sub(before));
+        round += 1;
+        if rewrites(&shard) && round % 2 == 0 {
+            stops += 1;
+            let mut again = if stops % 2 == 0 { shard.killed() } else { shard.power_cut(stops) };
+            if stops % 2 == 0 {
+                for ((topic, at), offset) in &wanted {
+                    let found = again.broker.committed("g", topic, *at).map(|found| found.offset);
+                    assert_eq!(found, Some(Offset(*offset)), "{topic} {at}");
+                }
+                shard = again;
+            } else {
+                again.settle_down(); // what was not synced may be gone: it is only to open
+            }
+        }
+    }
+    assert!(most > 0 && most <= 300, "{most} entries written again in one turn");
+    // Left alone it comes to its end, some turns after the next commit.
+    commit(&mut shard, ("t", 0), 7);
+    wanted.insert(("t", 0), 7);
+    shard.turn();
+    let mut turns = 0;
+    while rewrites(&shard) {
+        assert!(shard.broker.deadline().is_some_and(|at| at <= shard.now.mono));
+        shard.turn();
+        turns += 1;
+    }
+    let length = shard.broker.core.ledger_length(partition);
+    assert!((1..=10).contains(&turns) && length < 10_000, "{length} after {turns} turns");
+    for ((topic, at), offset) in &wanted {
+        let found = shard.broker.committed("g", topic, *at).map(|found| found.offset);
+        assert_eq!(found, Some(Offset(*offset)), "{topic} {at}");
     }
 }
 

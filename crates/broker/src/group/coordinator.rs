@@ -94,12 +94,7 @@ impl Coordinator {
         }
     }
 
-    /// Everything that the ledger's `partition` must still say, for writing it again.
-    pub(crate) fn ledger_entries(&self, partition: u32) -> Vec<LedgerEntry> {
-        self.groups.ledger_entries(partition)
-    }
-
-    /// How many entries [`Coordinator::ledger_entries`] would answer; asked often, must be cheap. `None` while unknown:
+    /// How many entries the ledger's `partition` must still say; asked often, must be cheap. `None` while unknown:
     /// then nothing is written again.
     pub(crate) fn ledger_count(&self, partition: u32) -> Option<usize> {
         Some(self.groups.ledger_count(partition))

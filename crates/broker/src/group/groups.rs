@@ -254,12 +254,10 @@ impl Groups {
         self.by_name.retain(|_, group| !group.is_blank());
     }
 
-    /// All that the ledger's `partition` must still say.
-    pub(crate) fn ledger_entries(&self, partition: u32) -> Vec<LedgerEntry> {
+    /// The groups that the ledger's `partition` tells of.
+    pub(crate) fn names_of(&self, partition: u32) -> Vec<Name> {
         let here = self.by_name.values().filter(|group| group.partition == partition);
-        let mut entries = Vec::new();
-        here.for_each(|group| group.ledger_entries(&mut entries));
-        entries
+        here.map(|group| group.name.clone()).collect()
     }
 
     /// How many entries that are.

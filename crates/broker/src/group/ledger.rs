@@ -1,6 +1,10 @@
-//! A group and the records that the ledger keeps of it.
+//! A group and the records that the ledger keeps of it; and all groups of a partition of the ledger, gone through in
+//! slices.
+
+use model::Name;
 
 use super::desk::Desk;
+use super::groups::Groups;
 use super::member::Member;
 use super::state::Group;
 use super::{GroupState, LedgerEntry};
@@ -36,18 +40,69 @@ impl Group {
         self.stored = Some(snapshot);
     }
 
-    /// All that the ledger must still say of it.
-    pub(crate) fn ledger_entries(&self, entries: &mut Vec<LedgerEntry>) {
-        if let Some(snapshot) = &self.stored {
+    // The next of what the ledger must still say of it; answers whether that is all.
+    fn ledger_slice(&self, from: &mut Inside, most: usize, entries: &mut Vec<LedgerEntry>) -> bool {
+        if !std::mem::replace(&mut from.begun, true)
+            && let Some(snapshot) = &self.stored
+        {
             entries.push(LedgerEntry::Group { group: self.name.clone(), snapshot: Some(snapshot.clone()) });
         }
-        for (topic, partition, committed) in self.offsets.iter() {
+        let place = from.last.clone();
+        for (topic, partition, committed) in self.offsets.iter_behind(place.as_ref()) {
+            if entries.len() >= most {
+                return false;
+            }
             entries.push(LedgerEntry::Offset {
                 group: self.name.clone(),
                 topic: topic.clone(),
                 partition,
                 committed: Some(committed.clone()),
             });
+            from.last = Some((topic.clone(), partition));
         }
+        true
+    }
+}
+
+/// How far the groups of a partition of the ledger have been gone through, so that it can be done in slices while they
+/// change: what changes meanwhile is written to the ledger by itself.
+#[derive(Default)]
+pub(crate) struct LedgerCursor {
+    /// Groups to be gone through, the next one last.
+    groups: Vec<Name>,
+    inside: Inside,
+}
+
+#[derive(Default)]
+struct Inside {
+    begun: bool,
+    last: Option<(Name, u32)>,
+}
+
+impl Groups {
+    /// All that the ledger's `partition` must still say.
+    #[cfg(test)]
+    pub(crate) fn ledger_entries(&self, partition: u32) -> Vec<LedgerEntry> {
+        let (mut cursor, mut entries) = (self.ledger_cursor(partition), Vec::new());
+        while !self.ledger_slice(&mut cursor, entries.len() + 1, &mut entries) {}
+        entries
+    }
+
+    /// Begins to go through what the ledger's `partition` must still say.
+    pub(crate) fn ledger_cursor(&self, partition: u32) -> LedgerCursor {
+        LedgerCursor { groups: self.names_of(partition), inside: Inside::default() }
+    }
+
+    /// The next entries, about `most`; answers whether they are the last.
+    pub(crate) fn ledger_slice(&self, cursor: &mut LedgerCursor, most: usize, entries: &mut Vec<LedgerEntry>) -> bool {
+        while entries.len() < most {
+            let Some(name) = cursor.groups.last() else { return true };
+            let done = self.get(name).is_none_or(|group| group.ledger_slice(&mut cursor.inside, most, entries));
+            if done {
+                cursor.groups.pop();
+                cursor.inside = Inside::default();
+            }
+        }
+        cursor.groups.is_empty()
     }
 }

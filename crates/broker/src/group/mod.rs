@@ -19,5 +19,7 @@ mod timers;
 mod types;
 
 pub(crate) use coordinator::Coordinator;
+pub(crate) use groups::Groups;
+pub(crate) use ledger::LedgerCursor;
 pub use options::GroupOptions;
 pub use types::*;

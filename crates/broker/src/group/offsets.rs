@@ -1,6 +1,7 @@
 //! What one group has committed, who may commit, and how long it is kept.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use model::{Name, Wall};
@@ -51,6 +52,15 @@ impl Offsets {
     /// All.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, u32, &Committed)> {
         self.by_topic.iter().flat_map(|(topic, partitions)| partitions.iter().map(move |(at, one)| (topic, *at, one)))
+    }
+
+    /// Those behind a place, in order; all, if there is none.
+    pub(crate) fn iter_behind(&self, place: Option<&(Name, u32)>) -> impl Iterator<Item = (&Name, u32, &Committed)> {
+        let from = place.map_or(Bound::Unbounded, |(topic, _)| Bound::Included(topic.as_str()));
+        let behind = move |topic: &Name, at: u32| place.is_none_or(|(of, last)| topic > of || at > *last);
+        let topics = self.by_topic.range::<str, _>((from, Bound::Unbounded));
+        let all = topics.flat_map(|(topic, partitions)| partitions.iter().map(move |(at, one)| (topic, *at, one)));
+        all.filter(move |(topic, at, _)| behind(topic, *at))
     }
 
     /// The partitions of one topic.

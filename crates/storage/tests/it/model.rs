@@ -101,7 +101,8 @@ fn live(ops: &[Op], misses: u64) {
                 match pair.commit(&changes, policy) {
                     Ok(_) => {}
                     // More than one tiny journal file holds: refused whole, which the next check will show.
-                    Err(StorageError::TooLarge { .. }) => continue,
+                    // Or the next file is not ready, its job waiting here.
+                    Err(StorageError::TooLarge { .. } | StorageError::NotReady) => continue,
                     Err(error) => panic!("{error}"),
                 }
                 for change in changes {
