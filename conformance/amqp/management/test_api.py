@@ -24,6 +24,8 @@ def test_a_queue_has_the_fields_of_the_original(api, name):
     api.declare(name)
     queue = eventually("the fields", lambda: (q := api.get(f"queues/%2F/{name}")) and "messages" in q and q)
     assert set(QUEUE_FIELDS) <= set(queue), set(QUEUE_FIELDS) - set(queue)
+    api.publish(name, "counted")
+    eventually("its figures", lambda: "message_stats" in api.get(f"queues/%2F/{name}"))
     assert (queue["type"], queue["durable"], queue["vhost"]) == ("classic", True, "/")
 
 
@@ -146,9 +148,11 @@ def test_tags_say_how_far_somebody_sees(api, name):
 
 
 def test_health_is_told(api, broker):
-    for check in ["alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical",
+    for check in ["alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical", "node-is-mirror-sync-critical",
+                  "is-in-service", "ready-to-serve-clients", f"port-listener/{broker.ports['http']}",
                   f"port-listener/{broker.amqp_port}", "protocol-listener/amqp091"]:
         assert api.get(f"health/checks/{check}")["status"] == "ok", check
+    assert api.ask("GET", "health/checks/protocol-listener/mqtt")[0] == 503
     status, body = api.ask("GET", "health/checks/port-listener/1")
     assert (status, body["reason"], body["missing"]) == (503, "No active listener", 1)
     assert api.get("aliveness-test/%2F") == {"status": "ok"}
