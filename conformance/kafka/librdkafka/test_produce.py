@@ -129,3 +129,10 @@ def test_a_deleted_topic_comes_back_empty(broker, name):
     create(broker, name)
     send(producer(broker), name, [(None, b"new")])
     assert [(m.offset(), m.value()) for m in read_all(broker, name)[0]] == [(0, b"new")]
+
+
+def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions(broker):
+    by = producer(broker, transactional_id="orders")
+    with pytest.raises(KafkaException, match="transactions are not served yet") as refusal:
+        by.init_transactions(60)
+    assert refusal.value.args[0].fatal()

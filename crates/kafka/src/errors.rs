@@ -39,6 +39,7 @@ impl ErrorCode {
     pub const OUT_OF_ORDER_SEQUENCE_NUMBER: ErrorCode = ErrorCode(45);
     pub const INVALID_PRODUCER_EPOCH: ErrorCode = ErrorCode(47);
     pub const INVALID_TXN_STATE: ErrorCode = ErrorCode(48);
+    pub const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ErrorCode = ErrorCode(53);
     pub const KAFKA_STORAGE_ERROR: ErrorCode = ErrorCode(56);
     pub const NON_EMPTY_GROUP: ErrorCode = ErrorCode(68);
     pub const TOPIC_AUTHORIZATION_FAILED: ErrorCode = ErrorCode(29);

@@ -42,11 +42,12 @@ const TRANSACTION: i8 = 1;
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: FindCoordinatorRequest<'_> = call.read_body()?;
     if call.version() >= 4 {
-        let coordinators = request.coordinator_keys.iter().map(|key| find(asker, cx.broker, request.key_type, key));
+        let coordinators =
+            request.coordinator_keys.iter().map(|key| find(asker, cx.broker, (call, request.key_type), key));
         let response = FindCoordinatorResponse { coordinators: coordinators.collect(), ..Default::default() };
         return Ok(asker.reply(call.to, &response));
     }
-    let found = find(asker, cx.broker, request.key_type, &request.key);
+    let found = find(asker, cx.broker, (call, request.key_type), &request.key);
     let response = FindCoordinatorResponse {
         error_code: found.error_code,
         error_message: found.error_message,
@@ -58,7 +59,7 @@ fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer,
     Ok(asker.reply(call.to, &response))
 }
 
-fn find<'a>(asker: &Asker, broker: &Broker, key_type: i8, key: &Text<'a>) -> Coordinator<'a> {
+fn find<'a>(asker: &Asker, broker: &Broker, (call, key_type): (&Call<'_>, i8), key: &Text<'a>) -> Coordinator<'a> {
     let (code, message) = match key_type {
         GROUP if asker.may_use_group(broker, key, Using::Seeing).is_err() => {
             (ErrorCode::GROUP_AUTHORIZATION_FAILED, "no permission to use this group")
@@ -68,8 +69,7 @@ fn find<'a>(asker: &Asker, broker: &Broker, key_type: i8, key: &Text<'a>) -> Coo
             let (key, node_id) = (key.clone(), asker.settings.node_id);
             return Coordinator { key, node_id, host, port, ..Coordinator::default() };
         }
-        // A code that no client retries: whoever wants transactions fails at once, with this text where it shows it.
-        TRANSACTION => (ErrorCode::UNSUPPORTED_VERSION, "transactions are not served yet"),
+        TRANSACTION => (no_transactions(call.version()), "transactions are not served yet"),
         _ => (ErrorCode::INVALID_REQUEST, "only groups have coordinators here"),
     };
     Coordinator {
@@ -80,4 +80,10 @@ fn find<'a>(asker: &Asker, broker: &Broker, key_type: i8, key: &Text<'a>) -> Coo
         error_message: Some(Text::Borrowed(message)),
         ..Coordinator::default()
     }
+}
+
+// A code that the client does not retry: whoever wants transactions fails at once, with our text. librdkafka, which
+// asks in the old versions, goes on asking for ever at any code but those of a refused permission.
+fn no_transactions(version: i16) -> ErrorCode {
+    if version < 4 { ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED } else { ErrorCode::UNSUPPORTED_VERSION }
 }

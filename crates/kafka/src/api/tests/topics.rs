@@ -206,6 +206,11 @@ fn coordinators_are_found_for_groups_and_not_for_transactions() {
         let codes: Vec<i16> = response.coordinators.iter().map(|found| found.error_code).collect();
         assert_eq!(codes, [code, code]);
     }
+    let request = find_coordinator::FindCoordinatorRequest { key_type: 1, key: "a".into(), ..Default::default() };
+    let reply = rig.ask(client, &find_coordinator::ROW, 2, &request);
+    let response: find_coordinator::FindCoordinatorResponse<'_> = reply.read();
+    let told = (response.error_code, response.error_message.as_deref());
+    assert_eq!(told, (53, Some("transactions are not served yet")), "librdkafka tries any other code again");
 }
 
 /// A topic, how many partitions it is to have, and the brokers of each new one.
