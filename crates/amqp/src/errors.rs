@@ -234,7 +234,7 @@ impl Refusal {
     #[must_use]
     pub fn of_storage(error: &StorageError) -> Refusal {
         let code = match error {
-            StorageError::Full { .. } | StorageError::Behind { .. } | StorageError::NotReady => Code::ResourceError,
+            StorageError::Full { .. } | StorageError::Behind { .. } => Code::ResourceError,
             StorageError::TooLarge { .. } | StorageError::OutOfRange { .. } => Code::PreconditionFailed,
             StorageError::Closed(_)
             | StorageError::Damaged { .. }

@@ -97,7 +97,6 @@ impl From<&StorageError> for ErrorCode {
             StorageError::Closed(_)
             | StorageError::Full { .. }
             | StorageError::Behind { .. }
-            | StorageError::NotReady
             | StorageError::Damaged { .. }
             | StorageError::Disk { .. }
             | StorageError::Unusable(_) => ErrorCode::KAFKA_STORAGE_ERROR,

@@ -151,7 +151,6 @@ impl Storage {
         if !batch.appends.is_empty() && !batch.uses_reserve {
             self.check_lag()?;
             self.space.check(&*self.disk, self.writer.written_bytes)?;
-            self.check_next_file(bytes)?;
         }
         let file_bytes = self.options.journal_file_bytes;
         let full = |why: io::Error| self.space.refuse(&*self.disk, file_bytes, &why);
@@ -189,21 +188,6 @@ impl Storage {
             self.jobs.extend(self.writer.prepare_job());
         }
         Ok(self.turn)
-    }
-
-    // Nobody waits here for the next file to be made. What makes room, or must be remembered of what is here already,
-    // is taken all the same: a part of each file is left for it, and beyond that it makes the next one itself.
-    fn check_next_file(&mut self, bytes: usize) -> Result<(), StorageError> {
-        if !self.writer.needs_next_file(bytes) {
-            return Ok(());
-        }
-        let file_bytes = self.options.journal_file_bytes;
-        let had_no_space = self.writer.had_no_space();
-        self.jobs.extend(self.writer.prepare_now());
-        if had_no_space && self.disk.free_bytes().is_ok_and(|free| free < file_bytes) {
-            return Err(self.space.refuse(&*self.disk, file_bytes, &io::ErrorKind::StorageFull.into()));
-        }
-        Err(StorageError::NotReady)
     }
 
     fn check(&self, append: &Append<'_>) -> Result<(), StorageError> {
@@ -324,7 +308,7 @@ impl Storage {
                     Ok(file) => self.writer.prepared(file),
                     Err(error) => {
                         tracing::warn!(number, %error, "a journal file could not be made ready");
-                        self.writer.not_prepared(error.kind());
+                        self.writer.not_prepared();
                     }
                 }
                 Ok(Completed::Nothing)

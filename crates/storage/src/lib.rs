@@ -158,9 +158,6 @@ pub enum StorageError {
         /// The limit.
         files_max: usize,
     },
-    /// The journal file in use is full and the next one is not made ready yet. Heals alone.
-    #[error("the disk is too slow: the next journal file is not ready yet")]
-    NotReady,
     /// One batch larger than a journal file can hold.
     #[error("a batch of {bytes} bytes exceeds the limit of {bytes_max}")]
     TooLarge {
@@ -186,7 +183,7 @@ impl StorageError {
     /// Whether nothing was taken and it heals alone: whoever may wait should, and try again.
     #[must_use]
     pub fn heals_alone(&self) -> bool {
-        matches!(self, StorageError::Full { .. } | StorageError::Behind { .. } | StorageError::NotReady)
+        matches!(self, StorageError::Full { .. } | StorageError::Behind { .. })
     }
 }
 

@@ -20,8 +20,6 @@ use crate::{Disk, Options};
 const ENTRY_BYTES_MAX: usize = 4 << 20;
 /// Log ranges in one entry: what a turn may take is bounded.
 const RANGES_MAX: usize = 512;
-/// This part of a file is left to what is taken though the next file is not ready.
-const LEFT_PART: u64 = 64;
 // Settled files kept for use again.
 const SPARES_MAX: usize = 1;
 
@@ -60,8 +58,6 @@ pub(crate) struct Writer {
     preparing: bool,
     /// After a file could not be made ready, none is tried before this entry.
     prepare_again_seq: u64,
-    /// Why the last one could not be made ready.
-    not_prepared: Option<io::ErrorKind>,
     number_next: u32,
     spares: Vec<u32>,
     /// See [`Writer::take_aside`].
@@ -139,7 +135,6 @@ impl Writer {
             reserved,
             preparing: false,
             prepare_again_seq: 0,
-            not_prepared: None,
             number_next,
             spares: Vec::new(),
             aside: Vec::new(),
@@ -243,7 +238,7 @@ impl Writer {
         self.building = true;
     }
 
-    // Messages are refused before (see `needs_next_file`); what else comes waits for the file here, if it must.
+    // Who heeds the lag (see `hurry_permille`) finds the next file ready; whoever does not waits for it here.
     fn next_file(&mut self) -> io::Result<()> {
         let file = match self.reserved.take() {
             Some(file) => file,
@@ -384,25 +379,6 @@ impl Writer {
         self.reserved.is_some()
     }
 
-    /// Whether messages of so many bytes in all need a next file and there is none. A part of each file is left to what
-    /// is taken without one.
-    pub(crate) fn needs_next_file(&self, bytes: usize) -> bool {
-        let entry = if self.building { self.entry.bytes() } else { super::frame::ENTRY_HEADER_BYTES };
-        let left = self.file_bytes / LEFT_PART;
-        self.reserved.is_none() && (self.end_file || self.at + align((entry + bytes) as u64) + left > self.file_bytes)
-    }
-
-    /// Whether the last file could not be made ready for lack of space.
-    pub(crate) fn had_no_space(&self) -> bool {
-        self.not_prepared == Some(io::ErrorKind::StorageFull)
-    }
-
-    /// As [`Writer::prepare_job`], however lately it failed.
-    pub(crate) fn prepare_now(&mut self) -> Option<Job> {
-        self.prepare_again_seq = 0;
-        self.prepare_job()
-    }
-
     /// A job that makes the next file ready, if there is none and none is on its way.
     pub(crate) fn prepare_job(&mut self) -> Option<Job> {
         if self.preparing || self.reserved.is_some() || self.seq_next < self.prepare_again_seq {
@@ -420,7 +396,7 @@ impl Writer {
 
     /// Takes the file a job has made. One with a number below the current (a commit could not wait for it) is a spare.
     pub(crate) fn prepared(&mut self, file: Arc<JournalFile>) {
-        (self.preparing, self.not_prepared) = (false, None);
+        self.preparing = false;
         if file.number > self.current_number() {
             self.reserved = Some(file);
         } else {
@@ -429,8 +405,8 @@ impl Writer {
     }
 
     /// The job could not make the file.
-    pub(crate) fn not_prepared(&mut self, why: io::ErrorKind) {
-        (self.preparing, self.not_prepared) = (false, Some(why));
+    pub(crate) fn not_prepared(&mut self) {
+        self.preparing = false;
         self.prepare_again_seq = self.seq_next + 16;
     }
 

@@ -53,7 +53,6 @@ fn live(life: &mut Life) -> [Offset; 2] {
             Ok(()) => acknowledged = ends(life),
             Err(StorageError::Full { .. }) => life.storage.look_for_space(),
             Err(StorageError::Behind { .. }) => {}
-            Err(StorageError::NotReady) => drop(run_jobs(&mut life.storage)),
             Err(StorageError::Closed(_)) => break,
             Err(why) => panic!("{why}"),
         }

@@ -67,8 +67,6 @@ fn live_with_fault(at: u64, fault: Fault) -> Option<Pair> {
             // After a moment without space, settling waits for some entries: too long, perhaps, for so small a window.
             Ok(()) | Err(StorageError::Behind { .. }) => {}
             Err(StorageError::Full { .. }) => pair.storage.look_for_space(),
-            // As a driver does in its next turn; what fails there is met again.
-            Err(StorageError::NotReady) => drop(run_jobs(&mut pair.storage)),
             Err(StorageError::Closed(_)) => {
                 let again = pair.commit(&[Change::Drop(77)], SyncPolicy::None);
                 assert!(matches!(again, Err(StorageError::Closed(_))), "closed is for ever: {again:?}");
@@ -160,10 +158,7 @@ fn a_thousand_power_cuts_lose_nothing_synced() {
             let policy = if n % 3 == 0 { SyncPolicy::Sync } else { SyncPolicy::None };
             let put = Change::Put(vec![(n % 4, 0)], vec![content], 0);
             let changes = [put, Change::Trim(n % 4, (n / 4).saturating_sub(12))];
-            while let Err(error) = pair.commit(&changes, policy) {
-                assert_eq!(error, StorageError::NotReady, "jobs were left undone for long");
-                run_jobs(&mut pair.storage).unwrap();
-            }
+            pair.commit(&changes, policy).unwrap();
             pair.storage.flush().unwrap();
             // Half of the cuts come while a job is running.
             if seed % 2 == 0 {

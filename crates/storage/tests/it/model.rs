@@ -101,8 +101,7 @@ fn live(ops: &[Op], misses: u64) {
                 match pair.commit(&changes, policy) {
                     Ok(_) => {}
                     // More than one tiny journal file holds: refused whole, which the next check will show.
-                    // Or the next file is not ready, its job waiting here.
-                    Err(StorageError::TooLarge { .. } | StorageError::NotReady) => continue,
+                    Err(StorageError::TooLarge { .. }) => continue,
                     Err(error) => panic!("{error}"),
                 }
                 for change in changes {

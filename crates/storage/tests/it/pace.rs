@@ -8,7 +8,7 @@ use crate::common::oracle::{Change, Pair};
 use crate::common::tiny;
 use storage::job::Lane;
 use storage::sim_disk::{run_jobs, settle_down};
-use storage::{Job, Options, Owner, SimDisk, Storage, StorageError, SyncPolicy};
+use storage::{Job, Options, SimDisk, Storage, StorageError, SyncPolicy};
 
 // Jobs that a driver holds: syncs are done at once, of the others one in so many turns.
 #[derive(Default)]
@@ -55,7 +55,6 @@ fn a_window_that_is_not_settled_in_time_stays_bounded_and_heals() {
                 assert!(files >= files_max);
                 refused += 1;
             }
-            Err(StorageError::NotReady) => refused += 1,
             Err(error) => panic!("{error}"),
         }
         slow.end_turn(&mut pair.storage, 8);
@@ -153,31 +152,16 @@ fn whoever_fills_a_file_before_the_next_is_ready_is_told_to_be_slow() {
     let mut pair = Pair::new();
     let mut lags = Vec::new();
     // The first file was made at opening, the next one by a job that is late.
-    for _ in 0..18 {
+    for _ in 0..19 {
         crate::common::put(&mut pair.storage, &[1], &[&[7; 3000]], SyncPolicy::None).unwrap();
         pair.storage.flush().unwrap();
         lags.push(pair.storage.lag_permille());
     }
-    assert!(lags.is_sorted() && lags[8] == 0 && lags.last().is_some_and(|lag| (750..1000).contains(lag)), "{lags:?}");
-    // Who does not heed it is refused, and nothing is waited for: no file is made here.
-    let before = pair.disk.calls().all;
-    let large = || Change::Put(vec![(1, 0)], vec![vec![8; 5000]], 1);
-    for _ in 0..3 {
-        assert_eq!(pair.commit(&[large()], SyncPolicy::None).unwrap_err(), StorageError::NotReady);
-    }
-    assert!(StorageError::NotReady.heals_alone());
-    assert_eq!(pair.disk.calls().all, before);
-    // What is remembered of what is here already is taken.
-    for n in 0..10 {
-        pair.commit(&[Change::Delta(Owner { kind: 1, id: 1 }, vec![n; 5])], SyncPolicy::None).unwrap();
-    }
+    assert!(lags.is_sorted() && lags[8] == 0 && lags.last().is_some_and(|lag| (800..1000).contains(lag)), "{lags:?}");
     while let Some(job) = pair.storage.next_job() {
         pair.storage.complete(job.run()).unwrap();
     }
     assert_eq!(pair.storage.lag_permille(), 0);
-    pair.commit(&[large()], SyncPolicy::Sync).expect("it is taken now");
-    settle_down(&mut pair.storage).unwrap();
-    assert_eq!(crate::common::read_all(&mut pair.storage, 1).len(), 19);
 }
 
 #[test]
