@@ -58,15 +58,17 @@ messages! {
     }
 }
 
+/// Topics that one request makes. Those beyond are told to be unknown, which clients ask about again.
+const MADE_MAX: usize = 256;
+
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: MetadataRequest<'_> = call.read_body()?;
     // Version 0 cannot say "none" and says "all" by an empty list.
     let asked = request.topics.as_deref().filter(|topics| call.version() > 0 || !topics.is_empty());
     let mut gate = None;
     if request.allow_auto_topic_creation && asker.settings.auto_create_topics {
-        for topic in asked.unwrap_or_default() {
-            gate = gate.max(create_missing(asker, cx, topic));
-        }
+        let made = asked.unwrap_or_default().iter().filter_map(|topic| create_missing(asker, cx, topic));
+        gate = made.take(MADE_MAX).max();
     }
     let topic_operations = match request.include_topic_authorized_operations {
         true => operations::TOPIC,

@@ -40,6 +40,26 @@ fn what_is_named_again_and_again_is_described_once() {
 }
 
 #[test]
+fn one_request_makes_a_bounded_number_of_topics_and_the_next_one_goes_on() {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    let names: Vec<String> = (0..300).map(|n| format!("t{n}")).collect();
+    let mut unknown_and_made = || {
+        let topic = |name: &String| metadata::MetadataRequestTopic {
+            name: Some(Text::Owned(name.clone())),
+            ..Default::default()
+        };
+        let topics = Some(names.iter().map(topic).collect());
+        let reply = rig.ask(client, &metadata::ROW, 9, &metadata::MetadataRequest { topics, ..Default::default() });
+        let response: metadata::MetadataResponse<'_> = reply.read();
+        let count = |code| response.topics.iter().filter(|topic| topic.error_code == code).count();
+        (count(3), count(0))
+    };
+    assert_eq!(unknown_and_made(), (44, 256));
+    assert_eq!(unknown_and_made(), (0, 300));
+}
+
+#[test]
 fn offsets_of_a_partition_named_twice_are_refused_as_each_may_cost_a_search() {
     let mut rig = Rig::new();
     rig.make_topic("t", 2);
