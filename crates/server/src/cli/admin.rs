@@ -333,7 +333,7 @@ fn redrive(at: &AdminArgs, path: &str, asked: &Redriven) -> Result<(), CliError>
         let body = json!({ "to": asked.to, "limit": left.min(MOVED_AT_ONCE) });
         let said = client.ask("POST", path, Some(&body)).inspect_err(|_| {
             if moved > 0 {
-                eprintln!("{moved} messages of '{}' have been moved", asked.name);
+                eprintln!("messages of '{}' moved so far: {moved}", asked.name);
             }
         })?;
         let now = said["moved"].as_u64().unwrap_or_default();
@@ -345,8 +345,8 @@ fn redrive(at: &AdminArgs, path: &str, asked: &Redriven) -> Result<(), CliError>
     let (kept, why) = (said["kept"].as_u64().unwrap_or_default(), said["why"].as_str().unwrap_or_default());
     match at.output {
         Format::Json => print_json(&json!({ "moved": moved, "kept": kept, "why": said["why"] })),
-        Format::Table if kept == 0 => print(&format!("{moved} messages moved from '{}'\n", asked.name)),
-        Format::Table => print(&format!("{moved} messages moved from '{}', {kept} stay: {why}\n", asked.name)),
+        Format::Table if kept == 0 => print(&format!("messages moved from '{}': {moved}\n", asked.name)),
+        Format::Table => print(&format!("messages moved from '{}': {moved}; {kept} stay: {why}\n", asked.name)),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum ImportWhat {
 /// What is exported.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExportWhat {
-    /// All that exists, in the form that RabbitMQ and `fourfold import` take
+    /// All that exists but Kafka topics, in the form that RabbitMQ and `fourfold import` take
     Definitions {
         /// The file to write; without one it goes to standard output
         file: Option<PathBuf>,
