@@ -24,6 +24,24 @@ impl Mono {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Wall(pub i64);
 
+/// As UTC by RFC 3339, to the millisecond; moments before 1970 as 1970.
+impl std::fmt::Display for Wall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at = self.0.max(0);
+        let (days, ms) = (at / 86_400_000, at % 86_400_000);
+        // Civil from days (Howard Hinnant's algorithm), for years after 1970.
+        let z = days + 719_468;
+        let (era, of_era) = (z / 146_097, z % 146_097);
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let m = (5 * of_year + 2) / 153;
+        let (day, month) = (of_year - (153 * m + 2) / 5 + 1, if m < 10 { m + 3 } else { m - 9 });
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (hour, minute, second, milli) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    }
+}
+
 /// Both clocks, read once a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {

@@ -1,6 +1,6 @@
 //! What operators are shown of queues beside what their users are.
 
-use model::Name;
+use model::{Name, Wall};
 
 use super::queue::{Facts, Queue};
 use super::queues::Queues;
@@ -26,6 +26,8 @@ pub struct QueueFacts {
     pub active_consumer: Option<ConsumerId>,
     /// One of its consumers could be sent more.
     pub has_credit: bool,
+    /// When something last happened to it, to the second; none if nothing did since the start.
+    pub moved_at: Option<Wall>,
 }
 
 impl Queue {
@@ -85,6 +87,7 @@ impl Queues {
             exclusive_consumer,
             active_consumer,
             has_credit: queue.consumers.has_credit(),
+            moved_at: (queue.moved_s > 0).then(|| Wall(i64::from(queue.moved_s) * 1000)),
         })
     }
 

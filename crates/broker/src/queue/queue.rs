@@ -46,6 +46,8 @@ pub(crate) struct Queue {
     pub(super) marked: bool,
     /// … and that may be to hand out messages.
     pub(super) wants_pump: bool,
+    /// When something last happened to it, in seconds since 1970; 0 if nothing did since the start.
+    pub(super) moved_s: u32,
     /// What has passed through it.
     pub(crate) tally: Tallied,
     /// Counts messages that came without a key of their own, for partitions in turn.
@@ -146,6 +148,7 @@ impl Queue {
             unconfirmed: RareList::default(),
             marked: false,
             wants_pump: false,
+            moved_s: 0,
             tally: Tallied::default(),
             rounds: 0,
         }

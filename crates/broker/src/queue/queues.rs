@@ -391,6 +391,7 @@ impl Queues {
             at += 1;
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.marked = false;
+            queue.moved_s = u32::try_from(core.now.wall.0 / 1000).unwrap_or_default();
             if !std::mem::take(&mut queue.wants_pump) && queue.rules.is_none() {
                 note_news(queue, &mut again);
                 continue;
