@@ -26,8 +26,8 @@ pub struct QueueFacts {
     pub active_consumer: Option<ConsumerId>,
     /// One of its consumers could be sent more.
     pub has_credit: bool,
-    /// When something last happened to it, to the second; none if nothing did since the start.
-    pub moved_at: Option<Wall>,
+    /// When something last happened to it, or it was declared or opened, to the second.
+    pub moved_at: Wall,
 }
 
 impl Queue {
@@ -87,7 +87,7 @@ impl Queues {
             exclusive_consumer,
             active_consumer,
             has_credit: queue.consumers.has_credit(),
-            moved_at: (queue.moved_s > 0).then(|| Wall(i64::from(queue.moved_s) * 1000)),
+            moved_at: Wall(i64::from(queue.moved_s) * 1000),
         })
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Queue {
     pub(super) marked: bool,
     /// … and that may be to hand out messages.
     pub(super) wants_pump: bool,
-    /// When something last happened to it, in seconds since 1970; 0 if nothing did since the start.
+    /// When something last happened to it, or it was declared or opened, in seconds since 1970.
     pub(super) moved_s: u32,
     /// What has passed through it.
     pub(crate) tally: Tallied,
@@ -148,7 +148,7 @@ impl Queue {
             unconfirmed: RareList::default(),
             marked: false,
             wants_pump: false,
-            moved_s: 0,
+            moved_s: seconds(now),
             tally: Tallied::default(),
             rounds: 0,
         }
@@ -576,6 +576,11 @@ impl super::Body {
                 super::Body::Neutral(message) => message.value.as_ref().map_or(0, bytes::Bytes::len),
             }
     }
+}
+
+/// Of the wall clock.
+pub(super) fn seconds(now: Now) -> u32 {
+    u32::try_from(now.wall.0 / 1000).unwrap_or_default()
 }
 
 #[cfg(test)]

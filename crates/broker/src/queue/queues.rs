@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
 
-use super::queue::{Queue, Wait};
+use super::queue::{Queue, Wait, seconds};
 use super::window::Ahead;
 use super::{ConsumeSpec, ConsumerId, DeliveryKey, Got, ReadSpec, Settle};
 use crate::core::Core;
@@ -391,7 +391,7 @@ impl Queues {
             at += 1;
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.marked = false;
-            queue.moved_s = u32::try_from(core.now.wall.0 / 1000).unwrap_or_default();
+            queue.moved_s = seconds(core.now);
             if !std::mem::take(&mut queue.wants_pump) && queue.rules.is_none() {
                 note_news(queue, &mut again);
                 continue;

@@ -104,9 +104,7 @@ fn figures(out: &mut Map<String, Value>, broker: &Broker, (tenant, facts): (&Nam
     set("message_bytes_paged_out", 0.into());
     set("messages_paged_out", 0.into());
     set("memory", facts.memory_bytes.into());
-    if let Some(moved_at) = facts.moved_at {
-        set("idle_since", moved_at.to_string().into());
-    }
+    set("idle_since", facts.moved_at.to_string().into());
     set("head_message_timestamp", Value::Null);
     set("recoverable_slaves", Value::Null);
     set("reductions", 0.into());
