@@ -250,7 +250,7 @@ impl Storage {
 fn hold_block(file: &dyn DiskFile, (number, block): (u32, u64), buffer: BytesMut) -> InMemory {
     let place = Place { source: Source::Journal(number), at: block * BLOCK_BYTES, bytes: BLOCK_READ };
     let filled = read_aligned(file, place, buffer).ok();
-    let filled = filled.map(|(whole, bytes)| Filled { chunks: Vec::new(), bytes, whole });
+    let filled = filled.map(|Aligned { whole, bytes, .. }| Filled { chunks: Vec::new(), bytes, whole });
     let held = Some(ToHold { key: Key::Block(number, block), reserved: BLOCK_READ, filled });
     InMemory { held, ..InMemory::default() }
 }
@@ -258,9 +258,8 @@ fn hold_block(file: &dyn DiskFile, (number, block): (u32, u64), buffer: BytesMut
 // Reads blocks of a log and keeps the extents that are right, up to the first that is not: damage is named when
 // somebody asks for it. What the page cache has and can be sent from there is not held too.
 fn hold_blocks(segment: &OpenSegment, place: Place, (log, last): (LogId, Offset), buffer: BytesMut) -> InMemory {
-    let is_cached = segment.handle.resident_bytes(place.at, place.bytes) == place.bytes;
     let held = |filled| Some(ToHold { key: Key::Log(log, Offset::ZERO), reserved: place.bytes, filled });
-    let Ok((whole, bytes)) = read_aligned(&*segment.handle, place, buffer) else {
+    let Ok(Aligned { whole, bytes, is_cached }) = read_aligned(&*segment.handle, place, buffer) else {
         return InMemory { held: held(None), ..InMemory::default() };
     };
     let (mut chunks, mut checked) = (Vec::new(), Vec::new());
@@ -286,9 +285,17 @@ fn hold_blocks(segment: &OpenSegment, place: Place, (log, last): (LogId, Offset)
     InMemory { held: held(filled), checked }
 }
 
-// Past the page cache, unless all is there. Answers the whole buffer and the part of it that was asked for, as far as
-// the file goes.
-fn read_aligned(handle: &dyn DiskFile, place: Place, mut buffer: BytesMut) -> io::Result<(Bytes, Bytes)> {
+struct Aligned {
+    /// The whole buffer.
+    whole: Bytes,
+    /// The part of it that was asked for, as far as the file goes.
+    bytes: Bytes,
+    /// The page cache had it all.
+    is_cached: bool,
+}
+
+// Past the page cache, unless all is there.
+fn read_aligned(handle: &dyn DiskFile, place: Place, mut buffer: BytesMut) -> io::Result<Aligned> {
     let step = PAST_CACHE_STEP as u64;
     let before = usize::try_from(place.at % step).unwrap_or_default();
     let wanted = (before + place.bytes).next_multiple_of(PAST_CACHE_STEP);
@@ -305,7 +312,7 @@ fn read_aligned(handle: &dyn DiskFile, place: Place, mut buffer: BytesMut) -> io
     let whole = buffer.freeze();
     let from = skipped + before;
     let bytes = whole.slice(from..from + place.bytes.min(got.saturating_sub(before)));
-    Ok((whole, bytes))
+    Ok(Aligned { whole, bytes, is_cached })
 }
 
 // Reads blocks of a log and answers where the units of the large extents begin that are right. Damage is named when
