@@ -24,17 +24,6 @@ fn world() -> (World, usize, usize) {
     (world, client, other)
 }
 
-fn take_all(world: &mut World, at: usize, queue: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    loop {
-        let got = bodies(&world.ask(at, &get(1, queue, true)));
-        if got.is_empty() {
-            return all;
-        }
-        all.extend(got);
-    }
-}
-
 #[test]
 fn publishes_and_acks_count_from_the_commit_on() {
     let (mut world, at, other) = world();
@@ -50,14 +39,14 @@ fn publishes_and_acks_count_from_the_commit_on() {
         assert!(world.ask(at, &publish(1, ("", "r"), 0, PERSISTENT, body.as_bytes())).is_empty());
         assert!(world.ask(at, &publish(1, ("", "q"), 0, TRANSIENT, body.as_bytes())).is_empty());
     }
-    assert!(take_all(&mut world, other, "r").is_empty());
+    assert!(all_of(&mut world, other, "r").is_empty());
     let told = world.ask(at, &commit());
     assert_eq!(told[0].method, (90, 21));
     let counted = world.one(at, &declare(1, "r", PASSIVE));
     assert!(counted.fields.starts_with(b"\x01r\0\0\0\x02"), "who commits and looks sees");
-    assert_eq!(take_all(&mut world, other, "r"), ["a", "b"]);
+    assert_eq!(all_of(&mut world, other, "r"), ["a", "b"]);
     world.drop_link(at);
-    assert_eq!(take_all(&mut world, other, "q"), ["3", "a", "b"], "1 and 2 were acknowledged");
+    assert_eq!(all_of(&mut world, other, "q"), ["3", "a", "b"], "1 and 2 were acknowledged");
 }
 
 #[test]
@@ -92,11 +81,11 @@ fn a_rollback_forgets_publishes_and_gives_acks_back() {
     world.take(at);
     assert_eq!(world.one(at, &rollback()).method, (90, 31));
     assert_eq!(world.one(at, &commit()).method, (90, 21));
-    assert!(take_all(&mut world, other, "r").is_empty());
-    assert!(take_all(&mut world, other, "q").is_empty(), "nor is it given back: it waits for its ack again");
+    assert!(all_of(&mut world, other, "r").is_empty());
+    assert!(all_of(&mut world, other, "q").is_empty(), "nor is it given back: it waits for its ack again");
     assert!(world.ask(at, &[ack(1, 1, false), commit()].concat()).iter().any(|got| got.method == (90, 21)));
     world.drop_link(at);
-    assert!(take_all(&mut world, other, "q").is_empty());
+    assert!(all_of(&mut world, other, "q").is_empty());
 }
 
 #[test]
@@ -107,8 +96,8 @@ fn what_a_transaction_held_goes_back_with_its_channel() {
     world.ask(at, &get(1, "q", false));
     world.send(at, &[ack(1, 1, false), publish(1, ("", "r"), 0, PERSISTENT, b"a")].concat());
     assert_eq!(world.one(at, &close_channel(1)).method, (20, 41));
-    assert_eq!(take_all(&mut world, other, "q"), ["1"]);
-    assert!(take_all(&mut world, other, "r").is_empty());
+    assert_eq!(all_of(&mut world, other, "q"), ["1"]);
+    assert!(all_of(&mut world, other, "r").is_empty());
 }
 
 #[test]
@@ -168,6 +157,6 @@ fn a_commit_on_a_full_disk_waits_for_room_with_all_that_follows_on_its_channel()
     let told = world.take(at).iter().map(|got| got.method).collect::<Vec<_>>();
     assert!(told.contains(&(90, 21)) && told.contains(&(10, 61)) && told.contains(&(50, 11)), "{told:?}");
     world.drop_link(at);
-    assert!(take_all(&mut world, other, "q").is_empty(), "the ack is stored");
-    assert_eq!(take_all(&mut world, other, "r").len(), 1);
+    assert!(all_of(&mut world, other, "q").is_empty(), "the ack is stored");
+    assert_eq!(all_of(&mut world, other, "r").len(), 1);
 }

@@ -18,17 +18,6 @@ fn both() -> (World, [usize; 2]) {
     (world, clients)
 }
 
-fn all_of(world: &mut World, at: usize, queue: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    loop {
-        let got = bodies(&world.ask(at, &get(1, queue, true)));
-        if got.is_empty() {
-            return all;
-        }
-        all.extend(got);
-    }
-}
-
 #[test]
 fn queues_and_exchanges_of_one_name_are_two_in_two_virtual_hosts() {
     let (mut world, [root, t]) = both();

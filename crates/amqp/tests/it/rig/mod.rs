@@ -389,6 +389,18 @@ pub fn bodies(frames: &[Got]) -> Vec<String> {
     contents(frames).into_iter().map(|content| String::from_utf8(content.body).unwrap()).collect()
 }
 
+/// What `queue` holds, got message by message without acknowledging, as text.
+pub fn all_of(world: &mut World, at: usize, queue: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        let got = bodies(&world.ask(at, &get(1, queue, true)));
+        if got.is_empty() {
+            return all;
+        }
+        all.extend(got);
+    }
+}
+
 /// Asks on channel 1, which is refused and opened again: code and text without its name.
 pub fn refused(world: &mut World, at: usize, bytes: &[u8]) -> (u16, String) {
     let got = world.one(at, bytes);
