@@ -9,7 +9,7 @@ mod cursor_tests;
 mod held;
 mod listing;
 mod manage;
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception)] // a queue among what belongs to queues
 mod queue;
 mod queues;
 pub(crate) mod ranges;

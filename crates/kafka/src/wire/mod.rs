@@ -133,7 +133,7 @@ macro_rules! messages {
                 if sum == 0 { 1 } else { sum }
             };
 
-            #[allow(unused_variables)]
+            #[allow(unused_variables)] // a message without fields reads nothing
             fn read(
                 reader: &mut model::ByteReader<'a>,
                 form: $crate::wire::Form,
@@ -161,7 +161,7 @@ macro_rules! messages {
                     $crate::wire::Wire::write(&self.$field, sink, form);
                 })*
                 if form.flexible {
-                    #[allow(unused_mut)]
+                    #[allow(unused_mut)] // most messages have no tagged fields
                     let mut tags = $crate::wire::Tags::default();
                     $(if let Some(tag) = messages!(@tag $($tag)?) {
                         let absent: $ty = messages!(@default $($default)?);
