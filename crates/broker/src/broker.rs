@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncPolicy};
 
+use crate::aside::Aside;
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::group::{Coordinator, GroupOptions, LedgerCodec};
@@ -46,6 +47,8 @@ pub struct Broker {
     pub(crate) dialect: Option<Arc<dyn Dialect>>,
     /// Watermarks that have just moved; kept for its memory.
     pub(crate) moved: Vec<(LogId, Offset)>,
+    /// What sessions have others do.
+    pub(crate) aside: Aside,
 }
 
 impl Broker {
@@ -119,7 +122,8 @@ impl Broker {
 
     /// The next job for another thread, if any.
     pub fn next_job(&mut self) -> Option<Job> {
-        self.core.users.next_job().or_else(|| self.core.storage.next_job().map(Job::Storage))
+        let users = self.core.users.next_job();
+        users.or_else(|| self.core.storage.next_job().map(Job::Storage)).or_else(|| self.aside.next_job())
     }
 
     /// Takes back the outcome of a job.
@@ -137,6 +141,10 @@ impl Broker {
                 Err(why) => self.core.failed(&why),
             },
             JobDone::User(done) => self.core.user_done(done),
+            JobDone::Aside(done) => {
+                let (session, event) = self.aside.done(done);
+                self.core.events.push(session, event);
+            }
         }
     }
 
@@ -252,6 +260,7 @@ impl Broker {
         self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
         self.core.users.session_closed(session);
+        self.aside.session_closed(session);
         self.core.connections.closed(session);
     }
 

@@ -35,6 +35,8 @@ pub enum Event {
     Login(CallId, Result<Principal, LoginError>),
     /// The answer to [`crate::Broker::put_user`]: hold the reply back until synced up to here.
     UserStored(CallId, Result<storage::Lsn, crate::BrokerError>),
+    /// What [`crate::Broker::work_aside`] found; nothing when the work failed in itself.
+    Aside(CallId, Option<crate::aside::Found>),
     /// Messages for a consumer of a queue, in order.
     Deliver(ConsumerId, Vec<Delivery>),
     /// A message posted to a mailbox of the session.

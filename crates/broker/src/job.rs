@@ -1,7 +1,9 @@
-//! Work for other threads: storage's and the broker's own (password hashing). The driver runs it and brings it back.
+//! Work for other threads: storage's, the broker's own (password hashing), and what sessions have done aside. The driver
+//! runs it and brings it back.
 
 use storage::job::Lane;
 
+use crate::aside::AsideDone;
 use crate::user::UserDone;
 
 /// One piece of work for another thread.
@@ -10,6 +12,8 @@ pub enum Job {
     Storage(storage::Job),
     /// A password to check or to hash.
     User(Box<dyn FnOnce() -> JobDone + Send>),
+    /// A session's.
+    Aside(Box<dyn FnOnce() -> JobDone + Send>),
 }
 
 /// Its outcome; opaque to the driver.
@@ -18,6 +22,8 @@ pub enum JobDone {
     Storage(storage::JobDone),
     /// A password was checked or hashed.
     User(UserDone),
+    /// A session's work is done.
+    Aside(AsideDone),
 }
 
 impl Job {
@@ -26,7 +32,7 @@ impl Job {
     pub fn lane(&self) -> Lane {
         match self {
             Job::Storage(job) => job.lane,
-            Job::User(_) => Lane::Work,
+            Job::User(_) | Job::Aside(_) => Lane::Work,
         }
     }
 
@@ -35,7 +41,7 @@ impl Job {
     pub fn run(self) -> JobDone {
         match self {
             Job::Storage(job) => JobDone::Storage(job.run()),
-            Job::User(work) => work(),
+            Job::User(work) | Job::Aside(work) => work(),
         }
     }
 }

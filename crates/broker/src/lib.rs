@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod access;
+pub mod aside;
 pub mod broker;
 mod catalog;
 pub mod connection;

@@ -58,6 +58,7 @@ pub(crate) fn open(
         queues: Queues::new(options.exchanges),
         dialect: options.dialect,
         moved: Vec::new(),
+        aside: crate::aside::Aside::default(),
     };
     broker.queues.delays = delays;
     broker.core.found()?;

@@ -9,13 +9,13 @@ mod lz4;
 mod neutral;
 mod records;
 pub(crate) mod scan;
-mod unpack;
+pub(crate) mod unpack;
 pub(crate) mod weed;
 
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
-mod unpack_tests;
+pub(crate) mod unpack_tests;
 
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
@@ -24,12 +24,13 @@ use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, Message, Off
 
 use self::batch::{BatchHeader, HEADER_BYTES, MAGIC};
 use self::records::{NewRecord, read_record, write_record};
+use self::scan::Wanted;
 
 /// The tag of record batches of format 2.
 pub const TAG: FormatTag = FormatTag(1);
 
 /// What one batch may unpack to.
-const UNPACKED_BYTES_MAX: usize = 128 << 20;
+pub(crate) const UNPACKED_BYTES_MAX: usize = 128 << 20;
 
 /// Batches that we build are closed when they grow past this.
 const BUILT_BYTES_MAX: usize = 1 << 20;
@@ -216,7 +217,13 @@ pub fn fuzz_batch(bytes: &[u8]) {
         batch::seal(&mut sealed);
     }
     if let Ok(header) = batch::check_produced(&sealed, usize::MAX) {
-        let _ = scan::scan(&sealed, &header, FUZZ_BYTES_MAX);
+        let wanted = Wanted {
+            record_bytes_max: FUZZ_BYTES_MAX,
+            unpacked_bytes_max: FUZZ_BYTES_MAX,
+            times: (0, i64::MAX),
+            needs_keys: bytes.len() % 2 == 0,
+        };
+        let _ = scan::scan(&sealed, &header, &wanted);
     }
     for codec in 1..=batch::CODEC_MAX {
         let _ = codec::unpack(codec, bytes, FUZZ_BYTES_MAX);

@@ -47,6 +47,8 @@ pub(crate) enum Answer {
     Later(CallId, Waiting),
     /// None is wanted.
     Silent,
+    /// Not yet: the request is to be handed in again once the session takes input again.
+    Held,
     /// The connection ends.
     Close(&'static str),
 }
@@ -121,7 +123,7 @@ impl Replies {
                 self.bytes += waiting.bytes();
                 Some(State::Waiting(call, waiting))
             }
-            Answer::Silent | Answer::Close(_) => None,
+            Answer::Silent | Answer::Held | Answer::Close(_) => None,
         }
     }
 

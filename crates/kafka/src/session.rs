@@ -56,7 +56,9 @@ impl KafkaSession {
             let Some(frame) = rest.get(LENGTH_BYTES..LENGTH_BYTES + length) else {
                 break;
             };
-            self.frame(frame, cx);
+            if !self.frame(frame, cx) {
+                break;
+            }
             self.silence.request_done();
             consumed += LENGTH_BYTES + length;
         }
@@ -67,31 +69,33 @@ impl KafkaSession {
         if self.closing { bytes.len() } else { consumed }
     }
 
-    fn frame(&mut self, frame: &[u8], cx: &mut Cx<'_>) {
+    /// Handles a request; false when it is held, to be handed in again.
+    fn frame(&mut self, frame: &[u8], cx: &mut Cx<'_>) -> bool {
         let mut reader = ByteReader::new(frame);
         let Ok(head) = CallHead::read(&mut reader) else {
             self.close("a request without a whole header", cx);
-            return;
+            return true;
         };
         let Some(row) = api::row(head.api).filter(|row| row.serves(head.version)) else {
             match api::answer_unserved(head) {
                 Some((to, sink)) => self.replies.push(to, Answer::Ready(sink)),
                 None => self.close("an API or version that is not served", cx),
             }
-            return;
+            return true;
         };
         let Ok(call) = Call::read(row, head, reader) else {
             self.close("a request whose header is malformed", cx);
-            return;
+            return true;
         };
         if let Some(why) = self.presence.no_room(&self.asker, cx) {
             self.close(why, cx);
-            return;
+            return true;
         }
         self.asker.buffer = self.replies.buffer();
         let done = (row.handle)(&mut self.asker, cx, &call);
         self.presence.announce(&self.asker, call.client_id, cx);
         match done {
+            Ok(Answer::Held) => return false,
             Ok(Answer::Close(why)) => self.close(why, cx),
             Ok(answer) => self.replies.push(call.to, answer),
             Err(error) => {
@@ -99,6 +103,7 @@ impl KafkaSession {
                 self.close("a malformed request", cx);
             }
         }
+        true
     }
 
     fn close(&mut self, why: &str, cx: &mut Cx<'_>) {
@@ -108,6 +113,15 @@ impl KafkaSession {
     }
 
     fn event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let event = match event {
+            Event::Aside(call, found) => {
+                if !self.asker.looks.come_back(call, found) {
+                    self.close("a look into a batch failed", cx);
+                }
+                return;
+            }
+            other => other,
+        };
         let call = match &event {
             Event::Readable(call)
             | Event::Joined(call, _)
@@ -120,7 +134,8 @@ impl KafkaSession {
             }
             Event::Evicted(_) => return self.close("its tenant or user was deleted", cx),
             // Queues and users are not this tongue's.
-            Event::Deliver(..)
+            Event::Aside(..)
+            | Event::Deliver(..)
             | Event::ConsumerCancelled(_)
             | Event::SettleLate(..)
             | Event::UserStored(..)
@@ -134,7 +149,7 @@ impl KafkaSession {
     }
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
-        let is_waiting = self.replies.len() > 0 || cx.out.queued_bytes() > 0;
+        let is_waiting = self.replies.len() > 0 || cx.out.queued_bytes() > 0 || self.asker.looks.are_awaited();
         let idle_max = self.asker.settings.idle_max;
         if !self.closing
             && let Some(why) = self.silence.tick(cx.now.mono, is_waiting, idle_max)
@@ -195,6 +210,7 @@ impl Session for KafkaSession {
     fn wants_input(&self) -> bool {
         let settings = &self.asker.settings;
         !self.closing
+            && !self.asker.looks.are_awaited()
             && self.replies.len() < settings.pending_replies_max
             && self.replies.bytes() < settings.pending_bytes_max
     }

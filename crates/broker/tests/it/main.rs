@@ -4,6 +4,7 @@
 use broker as api; // `shard` serves the tests inside the crate too, where it is `crate`
 
 mod access;
+mod aside;
 mod delays;
 mod feeds;
 mod groups;

@@ -32,6 +32,8 @@ pub(crate) struct Asker {
     pub fetch_sessions: i32,
     /// For batches that must be changed before they are stored.
     pub scratch: Vec<u8>,
+    /// Looks into what it produces.
+    pub looks: super::produce::look::Looks,
     /// The client's library and its version, if it said.
     pub software: Option<Box<(String, String)>>,
 }
@@ -47,13 +49,15 @@ impl Asker {
             fetch_session: None,
             fetch_sessions: 0,
             scratch: Vec::new(),
+            looks: super::produce::look::Looks::default(),
             software: None,
         }
     }
 
     /// Bytes of memory it holds between requests, about.
     pub fn memory_bytes(&self) -> usize {
-        self.scratch.capacity() + self.fetch_session.as_ref().map_or(0, |session| session.bytes())
+        let fetch_session = self.fetch_session.as_ref().map_or(0, |session| session.bytes());
+        self.scratch.capacity() + self.looks.bytes() + fetch_session
     }
 
     /// A finished reply.

@@ -1,19 +1,20 @@
 //! Produce: record batches into partitions. Batches are checked as borrowed bytes and stored as they came, but for the
 //! times in their headers where those must be the broker's or are not true.
 
-use broker::partition::{AppendRequest, Appended, ProducerBatch};
-use broker::topic::Intake;
-use broker::{Cx, Lsn, SyncPolicy};
-use model::{LogId, ReadError, Wall};
+pub(crate) mod look;
 
-use super::asker::{error_text, log_of};
-use super::{Asker, Row, WRITE};
+use broker::partition::{AppendRequest, Appended, ProducerBatch};
+use broker::{Cx, Lsn, SyncPolicy};
+use model::{ReadError, Wall};
+
+use self::look::Checked;
+use super::asker::error_text;
+use super::{Asker, Row};
 use crate::call::{Call, ReplyTo};
 use crate::errors::ErrorCode;
 use crate::format::RecordFormat;
-use crate::format::batch::{BatchError, BatchHeader, TimeKind, check_produced, set_time};
-use crate::format::scan::{NO_TIME, Scanned, scan, visit_times};
-use crate::format::weed::has_keys;
+use crate::format::batch::{BatchError, BatchHeader, TimeKind, set_time};
+use crate::format::scan::Scanned;
 use crate::pending::{Answer, Gate};
 use crate::wire::{RawRecords, Sink, Text, Uuid, messages};
 
@@ -80,9 +81,6 @@ messages! {
 /// Acks that mean "all".
 const ACKS_ALL: i16 = -1;
 
-/// Records of one batch that are told to be at fault at most, one by one.
-const RECORD_ERRORS_MAX: usize = 100;
-
 /// Scratch memory that a connection keeps between two requests.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
@@ -103,7 +101,7 @@ impl From<ErrorCode> for Refusal {
 /// What one request asks of all its partitions.
 #[derive(Clone, Copy)]
 struct Terms {
-    policy: SyncPolicy,
+    acks_are_known: bool,
     waits_for_all: bool,
     allows_zstd: bool,
     is_transactional: bool,
@@ -111,21 +109,27 @@ struct Terms {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: ProduceRequest<'_> = call.read_body()?;
-    let acks_are_known = matches!(request.acks, ACKS_ALL | 0 | 1);
     let policy = if request.acks == ACKS_ALL { asker.settings.acks_all } else { asker.settings.acks_one };
     let terms = Terms {
-        policy,
+        acks_are_known: matches!(request.acks, ACKS_ALL | 0 | 1),
         waits_for_all: request.acks == ACKS_ALL,
         allows_zstd: call.version() >= 7,
         is_transactional: request.transactional_id.is_some(),
     };
+    let Some(checked) = look::checked(asker, cx, &request, terms) else {
+        return Ok(Answer::Held);
+    };
+    let mut checked = checked.into_iter();
     let mut outcome = Outcome { gate: None, failed: false };
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
-        let partitions = match acks_are_known {
-            true => produce_topic(asker, cx, topic, terms, &mut outcome),
-            false => refuse_all(topic, ErrorCode::INVALID_REQUIRED_ACKS),
-        };
+        let partitions = topic.partitions.iter().zip(&mut checked);
+        let partitions = partitions.map(|(partition, checked)| {
+            let records = partition.records.unwrap_or_default().0;
+            let stored = checked.and_then(|checked| store(asker, cx, (records, &checked), policy));
+            outcome.note(partition.index, stored)
+        });
+        let partitions = partitions.collect();
         topics.push(ProducedTopic { name: topic.name.clone(), topic_id: topic.topic_id, partitions });
     }
     if asker.scratch.capacity() > SCRATCH_BYTES_KEPT {
@@ -146,80 +150,40 @@ struct Outcome {
     failed: bool,
 }
 
-fn produce_topic<'a>(
-    asker: &mut Asker,
-    cx: &mut Cx<'_>,
-    topic: &ProduceTopic<'a>,
-    terms: Terms,
-    outcome: &mut Outcome,
-) -> Vec<ProducedPartition<'a>> {
-    let by_id = topic.name.is_empty();
-    let info = match by_id {
-        true => asker.topic_by_id(cx.broker, topic.topic_id, WRITE),
-        false => asker.topic(cx.broker, &topic.name, WRITE),
-    };
-    let info = match info {
-        Ok(info) => info,
-        Err(code) => {
-            outcome.failed = true;
-            return refuse_all(topic, code);
-        }
-    };
-    // Found before anything is appended, since the topic is borrowed from the broker.
-    let logs: Vec<_> = topic.partitions.iter().map(|partition| log_of(info, partition.index)).collect();
-    let intake = info.intake;
-    let produced = topic.partitions.iter().zip(logs).map(|(partition, log)| {
-        let appended = match log {
-            Ok(log) => produce_partition(asker, cx, (log, partition.records.unwrap_or_default()), (terms, intake)),
-            Err(code) => Err(code.into()),
-        };
-        match appended {
-            Ok(appended) => {
-                outcome.gate = outcome.gate.max(Some(appended.lsn));
+impl Outcome {
+    fn note(&mut self, index: i32, stored: Result<(Appended, i64), Refusal>) -> ProducedPartition<'static> {
+        match stored {
+            Ok((appended, log_append_time_ms)) => {
+                self.gate = self.gate.max(Some(appended.lsn));
                 ProducedPartition {
-                    index: partition.index,
+                    index,
                     base_offset: appended.base.0 as i64,
-                    log_append_time_ms: if intake.has_append_time { cx.now.wall.0 } else { -1 },
+                    log_append_time_ms,
                     log_start_offset: appended.log_start.0 as i64,
                     ..ProducedPartition::default()
                 }
             }
             Err(refusal) => {
-                outcome.failed = true;
-                refused(partition.index, refusal)
+                self.failed = true;
+                refused(index, refusal)
             }
         }
-    });
-    produced.collect()
+    }
 }
 
-fn produce_partition(
+/// Stores one partition's batch; answers where, and the time of its append if its records carry that.
+fn store(
     asker: &mut Asker,
     cx: &mut Cx<'_>,
-    (log, RawRecords(records)): (LogId, RawRecords<'_>),
-    (terms, intake): (Terms, Intake),
-) -> Result<Appended, Refusal> {
-    if terms.waits_for_all && intake.insync_min > 1 {
-        return Err(ErrorCode::NOT_ENOUGH_REPLICAS.into());
-    }
-    let header = check_produced(records, intake.batch_bytes_max).map_err(refusal_of)?;
-    if terms.is_transactional {
-        return Err(refusal_of(BatchError::Transactional));
-    }
-    // Consumers of those versions do not know zstd (KIP-110).
-    if header.codec() == 4 && !terms.allows_zstd {
-        return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE.into());
-    }
-    let scanned = scan(records, &header, intake.record_bytes_max).map_err(refusal_of)?;
-    if intake.needs_keys && !has_keys(records) {
-        return Err(refusal_of(BatchError::Invalid("a compacted topic takes no record without a key")));
-    }
+    (records, checked): (&[u8], &Checked),
+    policy: SyncPolicy,
+) -> Result<(Appended, i64), Refusal> {
+    let Checked { log, header, intake, scanned, .. } = checked;
+    let scanned = scanned.as_ref().ok_or(ErrorCode::UNKNOWN_SERVER_ERROR)?; // it is known when this is called
+    check_times(scanned, checked.times())?;
     let (kind, time_max) = match intake.has_append_time {
         true => (TimeKind::Append, cx.now.wall),
-        false => {
-            check_times(&header, scanned, (intake, cx.now.wall), records)?;
-            (TimeKind::Create, Wall(scanned.time_max))
-        }
+        false => (TimeKind::Create, Wall(scanned.time_max)),
     };
     // What the header says is what look-ups by time and retention go by.
     let is_true = header.has_append_time() == intake.has_append_time && header.max_time == time_max.0;
@@ -233,45 +197,33 @@ fn produce_partition(
         }
     };
     let request = AppendRequest {
-        log,
+        log: *log,
         format: &RecordFormat,
         units,
         count: header.count as u32,
         time_max,
-        producer: producer_of(&header),
-        policy: terms.policy,
+        producer: producer_of(header),
+        policy,
     };
-    cx.broker.append(&request, cx.now).map_err(|error| Refusal {
+    let appended = cx.broker.append(&request, cx.now).map_err(|error| Refusal {
         code: ErrorCode::from(&error),
         text: error_text(&error),
         records: Vec::new(),
-    })
+    })?;
+    Ok((appended, if intake.has_append_time { cx.now.wall.0 } else { -1 }))
 }
 
-/// Records whose time is too far from the clock for the topic; those without one are let through.
-fn check_times(
-    header: &BatchHeader,
-    scanned: Scanned,
-    (intake, now): (Intake, Wall),
-    records: &[u8],
-) -> Result<(), Refusal> {
-    let earliest = now.0.saturating_sub(intake.behind_ms_max);
-    let latest = now.0.saturating_add(intake.ahead_ms_max);
-    let is_wrong = |time: i64| time != NO_TIME && !(earliest..=latest).contains(&time);
-    if !is_wrong(scanned.time_min) && !is_wrong(scanned.time_max) {
+/// Refuses records whose time is too far from the clock for the topic.
+fn check_times(scanned: &Scanned, (earliest, latest): (i64, i64)) -> Result<(), Refusal> {
+    if scanned.untimely.is_empty() {
         return Ok(());
     }
-    let mut wrong = Vec::new();
-    visit_times(records, header, usize::MAX, |number, time| {
-        if is_wrong(time) && wrong.len() < RECORD_ERRORS_MAX {
-            let text =
-                format!("the record's time {time} lies outside {earliest}..={latest}, which the topic allows now");
-            wrong.push(RecordError { batch_index: number, message: Some(Text::Owned(text)) });
-        }
-    })
-    .map_err(refusal_of)?;
+    let wrong = scanned.untimely.iter().map(|(number, time)| {
+        let text = format!("the record's time {time} lies outside {earliest}..={latest}, which the topic allows now");
+        RecordError { batch_index: *number, message: Some(Text::Owned(text)) }
+    });
     let text = "records carry times that lie too far from the clock (message.timestamp.before.max.ms, after.max.ms)";
-    Err(Refusal { code: ErrorCode::INVALID_TIMESTAMP, text: Some(Text::Borrowed(text)), records: wrong })
+    Err(Refusal { code: ErrorCode::INVALID_TIMESTAMP, text: Some(Text::Borrowed(text)), records: wrong.collect() })
 }
 
 fn producer_of(header: &BatchHeader) -> Option<ProducerBatch> {
@@ -303,10 +255,6 @@ fn refused(index: i32, refusal: Refusal) -> ProducedPartition<'static> {
         error_message: refusal.text,
         ..ProducedPartition::default()
     }
-}
-
-fn refuse_all(topic: &ProduceTopic<'_>, code: ErrorCode) -> Vec<ProducedPartition<'static>> {
-    topic.partitions.iter().map(|partition| refused(partition.index, code.into())).collect()
 }
 
 /// The journal failed before the records were safe.

@@ -6,6 +6,7 @@ mod configs;
 mod cost;
 mod fetch_sessions;
 mod groups;
+mod looks;
 mod produce_fetch;
 mod records;
 mod rig;

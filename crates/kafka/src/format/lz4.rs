@@ -54,8 +54,14 @@ impl<'p> Lz4<'p> {
         Lz4 { rest: packed, frame: None }
     }
 
-    /// The next block, where it lies in `place`; an empty one behind the last. `None` when it is malformed.
-    pub fn next(&mut self, place: &mut Vec<u8>) -> Option<Range<usize>> {
+    /// What the frame's head says of the length of all.
+    pub fn claimed_bytes(mut self) -> Option<u64> {
+        Frame::read(&mut self.rest)?.content_size
+    }
+
+    /// The next block, where it lies in `place`; an empty one behind the last. `None` when it is malformed. Of one that
+    /// unpacks to more than `bytes_left` it is only seen that it does: its length is then greater.
+    pub fn next(&mut self, place: &mut Vec<u8>, bytes_left: usize) -> Option<Range<usize>> {
         let frame = match &mut self.frame {
             Some(frame) => frame,
             None => self.frame.insert(Frame::read(&mut self.rest)?),
@@ -74,7 +80,7 @@ impl<'p> Lz4<'p> {
             if frame.has_block_sums && take_u32(&mut self.rest)? != XxHash32::oneshot(0, data) {
                 return None;
             }
-            let bytes = frame.unpack(data, word & PLAIN_BIT != 0, place)?;
+            let bytes = frame.unpack((data, word & PLAIN_BIT != 0), place, bytes_left)?;
             if bytes > 0 {
                 return Some(WINDOW_BYTES..WINDOW_BYTES + bytes);
             }
@@ -125,7 +131,7 @@ impl Frame {
         }
     }
 
-    fn unpack(&mut self, data: &[u8], is_plain: bool, place: &mut Vec<u8>) -> Option<usize> {
+    fn unpack(&mut self, (data, is_plain): (&[u8], bool), place: &mut Vec<u8>, bytes_left: usize) -> Option<usize> {
         if self.is_linked {
             let window = WINDOW_BYTES.min(self.window + self.last);
             let end = WINDOW_BYTES + self.last;
@@ -140,7 +146,7 @@ impl Frame {
                 ensure(place, end).get_mut(WINDOW_BYTES..end)?.copy_from_slice(data);
                 data.len()
             }
-            false => self.unpack_block(data, place)?,
+            false => self.unpack_block(data, place, bytes_left)?,
         };
         if let Some(sum) = &mut self.content_sum {
             sum.write(place.get(WINDOW_BYTES..WINDOW_BYTES + bytes)?);
@@ -150,16 +156,18 @@ impl Frame {
         Some(bytes)
     }
 
-    fn unpack_block(&self, data: &[u8], place: &mut Vec<u8>) -> Option<usize> {
+    fn unpack_block(&self, data: &[u8], place: &mut Vec<u8>, bytes_left: usize) -> Option<usize> {
         // A byte packs at most 255, but mostly few: the place for all is taken only when it is needed.
-        let most = self.block_max.min(data.len().saturating_mul(255));
-        let mut room = (place.len().saturating_sub(WINDOW_BYTES)).max(data.len().saturating_mul(8)).min(self.block_max);
+        let (likely, limit) = (data.len().saturating_mul(8), bytes_left.saturating_add(1));
+        let most = self.block_max.min(data.len().saturating_mul(255)).min(limit);
+        let mut room = place.len().saturating_sub(WINDOW_BYTES).max(likely).min(self.block_max).min(limit);
         loop {
             let (window, out) = ensure(place, WINDOW_BYTES + room).split_at_mut_checked(WINDOW_BYTES)?;
             let window = window.get(WINDOW_BYTES - self.window..)?;
             match decompress_into_with_dict(data, out.get_mut(..room)?, window) {
                 Ok(bytes) => return Some(bytes),
                 Err(DecompressError::OutputTooSmall { .. }) if room < most => room = most,
+                Err(DecompressError::OutputTooSmall { .. }) if room == limit => return Some(limit),
                 Err(_) => return None,
             }
         }

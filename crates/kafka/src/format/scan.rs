@@ -1,6 +1,6 @@
 //! A look at every record of a batch before it is stored: there are as many as the header says, numbered from 0 on, and
-//! nothing lies behind them; and which times they carry. Packed records are unpacked for it, as the real broker does;
-//! nothing is kept. Keys, values and headers are passed over, and only in packed records is it seen whether they fill
+//! nothing lies behind them; which times they carry; and, where that is wanted, that each has a key. Packed records are
+//! unpacked for it, as the real broker does; nothing is kept. Keys, values and headers are passed over, and only in packed records is it seen whether they fill
 //! theirs: what lies open is many times more, and only its own readers are hurt by it.
 
 use model::FormatError;
@@ -23,68 +23,95 @@ pub(crate) const TOO_LARGE: BatchError = BatchError::Invalid("the records unpack
 const NOT_PACKED_SO: BatchError =
     BatchError::Invalid("the records cannot be unpacked by the codec that the batch names");
 
-/// Which times the records of a batch are found to carry.
+const UNKEYED: BatchError = BatchError::Invalid("a compacted topic takes no record without a key");
+
+/// Records of one batch that are told to be at fault at most, one by one.
+const UNTIMELY_MAX: usize = 100;
+
+/// What a batch must be to be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// What one record that was packed may take, in bytes.
+    pub record_bytes_max: usize,
+    /// What all of them may.
+    pub unpacked_bytes_max: usize,
+    /// The earliest and the latest time that a record may carry, if it carries one.
+    pub times: (i64, i64),
+    /// Whether each must have a key.
+    pub needs_keys: bool,
+}
+
+impl Wanted {
+    /// Anything that is in itself right.
+    #[cfg(test)]
+    pub const ANY: Wanted = Wanted {
+        record_bytes_max: usize::MAX,
+        unpacked_bytes_max: UNPACKED_BYTES_MAX,
+        times: (i64::MIN, i64::MAX),
+        needs_keys: false,
+    };
+}
+
+/// What a look has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Scanned {
-    /// The earliest time that any carries; [`NO_TIME`] when none does.
-    pub time_min: i64,
-    /// The latest.
+    /// The latest time that a record carries; [`NO_TIME`] when none does.
     pub time_max: i64,
+    /// Number and time of records whose time is not wanted: the first ones.
+    pub untimely: Vec<(i32, i64)>,
+    /// Bytes gone through.
+    pub bytes: usize,
 }
 
-/// Looks at all records of a whole batch. One that was packed may take `packed_max` bytes.
-pub(crate) fn scan(batch: &[u8], header: &BatchHeader, packed_max: usize) -> Result<Scanned, BatchError> {
-    let (mut time_min, mut time_max) = (i64::MAX, NO_TIME);
-    visit_times(batch, header, packed_max, |_, time| {
-        time_max = time_max.max(time);
-        if time != NO_TIME {
-            time_min = time_min.min(time);
-        }
-    })?;
-    let time_min = if time_min == i64::MAX { NO_TIME } else { time_min };
-    Ok(Scanned { time_min, time_max })
-}
-
-/// Calls `visit` with each record's number and time.
-pub(crate) fn visit_times(
-    batch: &[u8],
-    header: &BatchHeader,
-    packed_max: usize,
-    visit: impl FnMut(i32, i64),
-) -> Result<(), BatchError> {
+/// Looks at all records of a whole batch.
+pub(crate) fn scan(batch: &[u8], header: &BatchHeader, wanted: &Wanted) -> Result<Scanned, BatchError> {
     let stored = batch.get(HEADER_BYTES..header.bytes).unwrap_or_default();
     let is_packed = header.codec() != 0;
-    let bytes_max = if is_packed { packed_max } else { usize::MAX };
     let mut walk = Walk {
         number: 0,
         count: header.count,
         first_time: header.first_time,
-        looks_inside: is_packed,
-        bytes_max,
-        visit,
+        looks_for: LooksFor { keys: wanted.needs_keys, ends: is_packed },
+        bytes_max: if is_packed { wanted.record_bytes_max } else { usize::MAX },
+        times: wanted.times,
+        scanned: Scanned { time_max: NO_TIME, untimely: Vec::new(), bytes: stored.len() },
     };
     if is_packed {
-        return walk.all(&mut Pieces::new(header.codec(), stored, UNPACKED_BYTES_MAX));
+        let bytes_max = wanted.unpacked_bytes_max.min(UNPACKED_BYTES_MAX);
+        let mut pieces = Pieces::new(header.codec(), stored, bytes_max);
+        walk.all(&mut pieces)?;
+        walk.scanned.bytes = pieces.bytes();
+        return Ok(walk.scanned);
     }
     let passed = walk.whole_ones(stored)?;
     match (walk.number == walk.count, passed == stored.len()) {
         (false, _) => Err(FEWER),
         (true, false) => Err(MORE),
-        (true, true) => Ok(()),
+        (true, true) => Ok(walk.scanned),
     }
 }
 
 /// How far the look is.
-struct Walk<V> {
+struct Walk {
     number: i32,
     count: i32,
     first_time: i64,
-    looks_inside: bool,
+    looks_for: LooksFor,
     bytes_max: usize,
-    visit: V,
+    times: (i64, i64),
+    scanned: Scanned,
 }
 
-impl<V: FnMut(i32, i64)> Walk<V> {
+/// What is looked for in a record behind its number.
+#[derive(Clone, Copy)]
+struct LooksFor {
+    /// A key.
+    keys: bool,
+    /// Whether key, value and headers fill it.
+    ends: bool,
+}
+
+impl Walk {
     /// Passes over all records, unpacking no further than they go.
     fn all(&mut self, pieces: &mut Pieces<'_>) -> Result<(), BatchError> {
         let mut at = 0;
@@ -113,7 +140,7 @@ impl<V: FnMut(i32, i64)> Walk<V> {
             });
             let Some(whole) = whole else { return Ok(piece.len() - before.len()) };
             let (body, after) = whole?;
-            let found = record(&mut Rest(body), self.looks_inside);
+            let found = record(&mut Rest(body), self.looks_for);
             self.found(found)?;
             rest.0 = after;
         }
@@ -129,7 +156,7 @@ impl<V: FnMut(i32, i64)> Walk<V> {
             return Err(RECORD_TOO_LARGE);
         }
         parted.left = length;
-        let found = record(&mut parted, self.looks_inside);
+        let found = record(&mut parted, self.looks_for);
         // What was not looked at is passed over here; a record that was is at its end.
         let left = parted.left;
         let passed = found.and_then(|found| parted.skip(left).map(|()| found));
@@ -142,14 +169,28 @@ impl<V: FnMut(i32, i64)> Walk<V> {
     }
 
     #[inline]
-    fn found(&mut self, found: Option<(i64, i64)>) -> Result<(), BatchError> {
-        let (number, time_delta) = found.ok_or(FEWER)?;
+    fn found(&mut self, found: Option<Record>) -> Result<(), BatchError> {
+        let Record { time_delta, number, is_keyed } = found.ok_or(FEWER)?;
         if number != i64::from(self.number) {
             return Err(MISNUMBERED);
         }
-        (self.visit)(self.number, self.first_time.saturating_add(time_delta));
+        if !is_keyed {
+            return Err(UNKEYED);
+        }
+        let time = self.first_time.saturating_add(time_delta);
+        self.scanned.time_max = self.scanned.time_max.max(time);
+        if time != NO_TIME && !(self.times.0..=self.times.1).contains(&time) {
+            self.untimely(time);
+        }
         self.number += 1;
         Ok(())
+    }
+
+    #[cold]
+    fn untimely(&mut self, time: i64) {
+        if self.scanned.untimely.len() < UNTIMELY_MAX {
+            self.scanned.untimely.push((self.number, time));
+        }
     }
 }
 
@@ -160,22 +201,32 @@ fn broken(error: FormatError) -> BatchError {
     }
 }
 
-/// Reads the body of one record, in which `body` ends; answers its offset's and its time's distance from the batch's
-/// first.
-#[inline]
-fn record(body: &mut impl Body, looks_inside: bool) -> Option<(i64, i64)> {
-    body.byte()?; // its attributes say nothing
-    let time_delta = body.number()?;
-    let offset_delta = body.number()?;
-    if looks_inside && !is_filled(body)? {
-        return None;
-    }
-    Some((offset_delta, time_delta))
+/// What is found in one record: its time's and its own distance from the batch's first, and that it has a key, if one
+/// was looked for.
+struct Record {
+    time_delta: i64,
+    number: i64,
+    is_keyed: bool,
 }
 
-/// Passes over key, value and headers; answers whether they fill the rest.
+/// Reads the body of one record, in which `body` ends.
+#[inline]
+fn record(body: &mut impl Body, looks_for: LooksFor) -> Option<Record> {
+    body.byte()?; // its attributes say nothing
+    let time_delta = body.number()?;
+    let number = body.number()?;
+    let mut is_keyed = true;
+    if looks_for.keys || looks_for.ends {
+        is_keyed = pass(body)? || !looks_for.keys;
+        if looks_for.ends && !is_filled(body)? {
+            return None;
+        }
+    }
+    Some(Record { time_delta, number, is_keyed })
+}
+
+/// Passes over value and headers; answers whether they fill the rest.
 fn is_filled(body: &mut impl Body) -> Option<bool> {
-    pass(body)?;
     pass(body)?;
     let headers = body.number()?;
     if headers < 0 {
@@ -189,12 +240,12 @@ fn is_filled(body: &mut impl Body) -> Option<bool> {
     Some(body.is_at_end())
 }
 
-/// Passes over bytes that may be null.
+/// Passes over bytes that may be null; answers whether they are there.
 #[inline]
-fn pass(body: &mut impl Body) -> Option<()> {
+fn pass(body: &mut impl Body) -> Option<bool> {
     match body.number()? {
-        -1 => Some(()),
-        length => body.skip(usize::try_from(length).ok()?),
+        -1 => Some(false),
+        length => body.skip(usize::try_from(length).ok()?).map(|()| true),
     }
 }
 

@@ -10,7 +10,7 @@ use model::{Format, FormatError, Header, HeaderValue, Message, Name, Offset, Sta
 use proptest::prelude::*;
 
 use super::batch::{BatchError, BatchHeader, TimeKind, set_time};
-use super::scan::{RECORD_TOO_LARGE, Scanned, scan};
+use super::scan::{RECORD_TOO_LARGE, Scanned, Wanted, scan};
 use super::*;
 
 /// A batch as a client makes it: `count` records, times 1000, 1001 …
@@ -52,7 +52,7 @@ const CODECS: [theirs::Compression; 5] = [
 /// All that is checked before a batch is stored.
 fn check_produced(bytes: &[u8], bytes_max: usize) -> Result<BatchHeader, BatchError> {
     let header = batch::check_produced(bytes, bytes_max)?;
-    scan(bytes, &header, usize::MAX)?;
+    scan(bytes, &header, &Wanted::ANY)?;
     Ok(header)
 }
 
@@ -151,7 +151,7 @@ fn an_append_time_changes_all_times_and_keeps_the_sum_right() {
 }
 
 /// A batch of `count` and `last_delta` as claimed over these records, packed by `codec`.
-pub(super) fn claimed(records: &[u8], (count, last_delta): (i32, i32), codec: usize) -> Vec<u8> {
+pub(crate) fn claimed(records: &[u8], (count, last_delta): (i32, i32), codec: usize) -> Vec<u8> {
     use std::io::Write as _;
     let packed = match codec {
         0 => records.to_vec(),
@@ -196,11 +196,14 @@ fn what_records_are_not_as_their_header_says_is_refused_in_every_codec() {
     for codec in 0..5 {
         let good = claimed(&three, (3, 2), codec);
         let header = batch::check_produced(&good, 1 << 20).unwrap();
-        let found = Scanned { time_min: 996, time_max: 1009 };
+        let found = Scanned { time_max: 1009, untimely: vec![(2, 996)], bytes: three.len() };
         for (packed_max, is_refused) in [(usize::MAX, false), (8, false), (7, codec > 0)] {
-            let wanted = if is_refused { Err(RECORD_TOO_LARGE) } else { Ok(found) };
-            assert_eq!(scan(&good, &header, packed_max), wanted, "codec {codec}, at most {packed_max} bytes");
+            let wanted = Wanted { record_bytes_max: packed_max, times: (997, 1009), ..Wanted::ANY };
+            let expected = if is_refused { Err(RECORD_TOO_LARGE) } else { Ok(found.clone()) };
+            assert_eq!(scan(&good, &header, &wanted), expected, "codec {codec}, at most {packed_max} bytes");
         }
+        let unkeyed = scan(&good, &header, &Wanted { needs_keys: true, ..Wanted::ANY });
+        assert!(matches!(unkeyed, Err(BatchError::Invalid(why)) if why.contains("without a key")), "codec {codec}");
         for (records, claims) in [
             (three.as_slice(), (i32::MAX, i32::MAX - 1)),
             (&three, (4, 3)),

@@ -70,13 +70,18 @@ impl<'p> Pieces<'p> {
         self.tools.place.get(self.piece.clone()).unwrap_or_default()
     }
 
+    /// Bytes of all pieces up to here.
+    pub fn bytes(&self) -> usize {
+        self.bytes_max - self.bytes_left
+    }
+
     /// Goes to the next piece; answers whether there is one.
     pub fn next(&mut self) -> Result<bool, FormatError> {
         let Tools { inflate, zstd, place } = &mut *self.tools;
         let (what, piece) = match &mut self.packing {
             Packing::Gzip(gzip) => ("gzip data", gzip.next(inflate, place)),
             Packing::Snappy(snappy) => ("snappy data", snappy.next(place, self.bytes_left)),
-            Packing::Lz4(lz4) => ("lz4 frames", lz4.next(place)),
+            Packing::Lz4(lz4) => ("lz4 frames", lz4.next(place, self.bytes_left)),
             Packing::Zstd(frames) => ("zstd data", frames.next(zstd, place)),
             Packing::Unknown => ("a known compression codec", None),
         };
@@ -95,6 +100,17 @@ impl Drop for Pieces<'_> {
         }
         tools.zstd = tools.zstd.take().filter(|zstd| zstd.sizeof() <= ZSTD_KEPT_MAX);
         TOOLS.set(Some(tools));
+    }
+}
+
+/// How much `packed` says that it unpacks to, where it does. It may lie.
+pub(crate) fn claimed_bytes(codec: i16, packed: &[u8]) -> Option<u64> {
+    match codec {
+        1 => packed.last_chunk().map(|length| u32::from_le_bytes(*length).into()), // of the last member
+        2 if !packed.starts_with(XERIAL_MARK) => snap::raw::decompress_len(packed).ok().map(|bytes| bytes as u64),
+        3 => Lz4::new(packed).claimed_bytes(),
+        4 => zstd::zstd_safe::get_frame_content_size(packed).ok().flatten(), // of the first frame
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::batch::{self, BatchError};
 use super::records::{NewRecord, write_record};
-use super::scan::{RECORD_TOO_LARGE, TOO_LARGE, scan};
+use super::scan::{RECORD_TOO_LARGE, TOO_LARGE, Wanted, scan};
 use super::tests::claimed;
 use super::unpack::place_kept;
 use super::{UNPACKED_BYTES_MAX, codec};
@@ -114,7 +114,8 @@ proptest! {
         let count = values.len() as i32;
         let look = |records: &[u8], count: i32, packed_max| {
             let batch = claimed(records, (count, count - 1), codec as usize);
-            scan(&batch, &batch::check_produced(&batch, usize::MAX).unwrap(), packed_max)
+            let wanted = Wanted { record_bytes_max: packed_max, ..Wanted::ANY };
+            scan(&batch, &batch::check_produced(&batch, usize::MAX).unwrap(), &wanted)
         };
         prop_assert!(look(&records, count, largest).is_ok());
         if codec > 0 {
@@ -232,31 +233,40 @@ fn gzip_heads_of_every_kind_and_several_members_are_read() {
 
 #[test]
 fn a_small_batch_that_unpacks_to_far_too_much_is_refused_without_the_memory() {
+    for codec in [1, 2, LZ4, 4] {
+        let bomb = bomb(codec);
+        let header = batch::check_produced(&bomb, 8 << 20).unwrap();
+        assert_eq!(scan(&bomb, &header, &Wanted::ANY), Err(TOO_LARGE), "codec {codec}");
+        assert_eq!(
+            scan(&bomb, &header, &Wanted { record_bytes_max: 1 << 20, ..Wanted::ANY }),
+            Err(RECORD_TOO_LARGE),
+            "codec {codec}"
+        );
+        assert!(place_kept() <= 1 << 20, "codec {codec} keeps {}", place_kept());
+    }
+}
+
+/// A batch of one record of more zeros than may be, in as many parts (members, frames, blocks) as it takes.
+pub(crate) fn bomb(codec: i16) -> Vec<u8> {
     const PART: usize = 1 << 20;
-    // One record of more zeros than may be, in as many parts (members, frames, blocks) as it takes.
     let total = i32::try_from(UNPACKED_BYTES_MAX + PART).unwrap();
     let mut record = Vec::new();
     let mut writer = model::ByteWriter::new(&mut record);
     writer.varint(total);
     writer.bytes(&[0, 0, 0, 1]); // no attributes, first time, first number, no key
     writer.varint(total - 10);
-    for codec in [1, 2, LZ4, 4] {
-        let mut packed = match codec {
-            1 | 4 => [packed(codec, &record, 0), packed(codec, &vec![0; PART], 0).repeat(130)].concat(),
-            2 => xerial(&record, &vec![0; PART], 130),
-            _ => lz4_blocks(&record, &vec![0; PART], 130),
-        };
-        let mut bomb = claimed(&[], (1, 0), 0);
-        bomb.append(&mut packed);
-        let length = (bomb.len() - batch::PREFIX_BYTES) as u32;
-        bomb[8..12].copy_from_slice(&length.to_be_bytes());
-        bomb[22] = codec as u8;
-        batch::seal(&mut bomb);
-        let header = batch::check_produced(&bomb, 8 << 20).unwrap();
-        assert_eq!(scan(&bomb, &header, usize::MAX), Err(TOO_LARGE), "codec {codec}");
-        assert_eq!(scan(&bomb, &header, 1 << 20), Err(RECORD_TOO_LARGE), "codec {codec}");
-        assert!(place_kept() <= 1 << 20, "codec {codec} keeps {}", place_kept());
-    }
+    let mut packed = match codec {
+        1 | 4 => [packed(codec, &record, 0), packed(codec, &vec![0; PART], 0).repeat(130)].concat(),
+        2 => xerial(&record, &vec![0; PART], 130),
+        _ => lz4_blocks(&record, &vec![0; PART], 130),
+    };
+    let mut bomb = claimed(&[], (1, 0), 0);
+    bomb.append(&mut packed);
+    let length = (bomb.len() - batch::PREFIX_BYTES) as u32;
+    bomb[8..12].copy_from_slice(&length.to_be_bytes());
+    bomb[22] = codec as u8;
+    batch::seal(&mut bomb);
+    bomb
 }
 
 /// Snappy blocks in the framing of Java clients: `head`, and then `part` again and again.

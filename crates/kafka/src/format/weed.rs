@@ -81,13 +81,6 @@ fn walk(
     Ok(())
 }
 
-/// Whether every record of a batch has a key.
-pub(crate) fn has_keys(batch: &[u8]) -> bool {
-    let mut all = true;
-    let visit = &mut |keyed: &Keyed<'_>| all &= keyed.key.is_some();
-    keys(&Bytes::copy_from_slice(batch), Offset::ZERO, visit).is_ok() && all
-}
-
 /// See [`model::Format::keys`].
 pub(super) fn keys(unit: &Bytes, base: Offset, visit: &mut VisitKeyed<'_>) -> Result<(), FormatError> {
     let header = header_of(unit)?;

@@ -145,6 +145,18 @@ impl Rig {
         self.clients[client].session.wants_input()
     }
 
+    pub fn memory_bytes(&self, client: usize) -> usize {
+        self.clients[client].session.memory_bytes()
+    }
+
+    /// The client is gone.
+    pub fn hang_up(&mut self, client: usize) {
+        self.clients[client].unread.clear();
+        self.handle(client, Input::Closed);
+        let id = self.clients[client].id;
+        self.broker.session_closed(id, self.now);
+    }
+
     /// Correlation ids of all whole replies received, in order.
     pub fn correlations(&self, client: usize) -> Vec<i32> {
         let mut reader = ByteReader::new(self.received(client));

@@ -9,7 +9,7 @@ use crate::format::tests::client_batch;
 
 const CODECS: [Compression; 2] = [Compression::None, Compression::Lz4];
 
-fn make(rig: &mut Rig, name: &'static str, config: &[(&str, &str)]) {
+pub(super) fn make(rig: &mut Rig, name: &'static str, config: &[(&str, &str)]) {
     let new = broker::topic::NewTopic {
         tenant: model::Name::fixed("/"),
         name: model::Name::fixed(name),
