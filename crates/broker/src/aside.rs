@@ -1,6 +1,6 @@
 //! Work of sessions that takes long and touches no state of the core, such as unpacking what a peer has sent: other
-//! threads do it, one piece at a time, in the order in which it was asked for. And how much of such work sessions may do
-//! themselves in one turn, so that many small pieces do not make the turn long either.
+//! threads do it, one piece at a time, in the order in which it was asked for. And how much of such work sessions may
+//! do themselves in one turn, so that many small pieces do not make the turn long either.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Work for other threads: storage's, the broker's own (password hashing), and what sessions have done aside. The driver
-//! runs it and brings it back.
+//! Work for other threads: storage's, the broker's own (password hashing), and what sessions have done aside. The
+//! driver runs it and brings it back.
 
 use storage::job::Lane;
 

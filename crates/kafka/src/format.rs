@@ -221,7 +221,7 @@ pub fn fuzz_batch(bytes: &[u8]) {
             record_bytes_max: FUZZ_BYTES_MAX,
             unpacked_bytes_max: FUZZ_BYTES_MAX,
             times: (0, i64::MAX),
-            needs_keys: bytes.len() % 2 == 0,
+            needs_keys: bytes.len().is_multiple_of(2),
         };
         let _ = scan::scan(&sealed, &header, &wanted);
     }

@@ -1,7 +1,8 @@
 //! A look at every record of a batch before it is stored: there are as many as the header says, numbered from 0 on, and
 //! nothing lies behind them; which times they carry; and, where that is wanted, that each has a key. Packed records are
-//! unpacked for it, as the real broker does; nothing is kept. Keys, values and headers are passed over, and only in packed records is it seen whether they fill
-//! theirs: what lies open is many times more, and only its own readers are hurt by it.
+//! unpacked for it, as the real broker does; nothing is kept. Keys, values and headers are passed over, and only in
+//! packed records is it seen whether they fill theirs: what lies open is many times more, and only its own readers are
+//! hurt by it.
 
 use model::FormatError;
 
