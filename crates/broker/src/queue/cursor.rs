@@ -249,7 +249,7 @@ impl Cursor {
     pub(crate) fn settle(&mut self, session: SessionId, offset: u64) -> bool {
         let Some(flight) = self.let_go(session, offset) else { return false };
         if let Some(sums) = &mut self.sums {
-            sums.remove(flight.weight);
+            sums.remove(offset, flight.weight);
             self.news.sums = true;
         }
         self.settle_range(offset, offset + 1);
@@ -295,7 +295,7 @@ impl Cursor {
         }
         self.settle_range(self.next, self.end);
         if let Some(sums) = &mut self.sums {
-            sums.only(self.held.iter().map(|(_, _, flight)| flight.weight));
+            sums.only(self.held.iter().map(|(_, offset, flight)| (offset, flight.weight)));
             self.news.sums = true;
         }
         ready
@@ -344,6 +344,39 @@ impl Cursor {
     /// Bytes of messages that wait for a consumer, where sums are kept.
     pub(crate) fn ready_bytes(&self) -> u64 {
         self.sums.as_ref().map_or(0, |sums| sums.bytes.saturating_sub(sums.held))
+    }
+
+    /// Which messages, from and up to which offset, are still to be counted; they came before the sums.
+    pub(super) fn uncounted(&self) -> Option<(u64, u64)> {
+        let sums = self.sums.as_ref()?;
+        let from = sums.seen.max(self.head);
+        (from < sums.since).then_some((from, sums.since))
+    }
+
+    /// Counts the message at `offset`, which came before the sums, if it is unsettled; all before it are seen to.
+    pub(super) fn count(&mut self, offset: u64, weight: Weight) {
+        let is_there = self.is_waiting(offset) && !(weight.transient && self.is_ended(offset));
+        let Some(sums) = self.sums.as_deref_mut().filter(|sums| sums.lacks(offset)) else { return };
+        sums.seen = offset + 1;
+        if is_there {
+            sums.bytes += u64::from(weight.bytes);
+            if let Some(known) = self.held.weigh(offset, weight.bytes) {
+                sums.held = sums.held.saturating_sub(u64::from(known)) + u64::from(weight.bytes);
+            }
+        }
+    }
+
+    /// All before `to` are counted.
+    pub(super) fn counted(&mut self, to: u64) {
+        if let Some(sums) = &mut self.sums {
+            sums.seen = sums.seen.max(to);
+            self.news.sums |= sums.seen >= sums.since;
+        }
+    }
+
+    /// Nobody needs the sums any more.
+    pub(super) fn drop_sums(&mut self) {
+        self.sums = None;
     }
 
     /// From `at` on sums are kept.

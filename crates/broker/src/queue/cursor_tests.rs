@@ -27,6 +27,10 @@ enum Step {
     },
     Purge,
     Lost(u64),
+    /// Bytes are limited from now on: sums are kept.
+    Limit,
+    /// So many of the messages that came before are counted.
+    Count(usize),
     EndTurn {
         snapshot: bool,
     },
@@ -52,6 +56,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(session, nth, multiple, how)| Step::Give { session, nth, multiple, how }),
         1 => Just(Step::Purge),
         2 => (1u64..4).prop_map(Step::Lost),
+        1 => Just(Step::Limit),
+        3 => (1usize..6).prop_map(Step::Count),
         4 => any::<bool>().prop_map(|snapshot| Step::EndTurn { snapshot }),
         2 => any::<bool>().prop_map(|keep_turn| Step::Crash { keep_turn }),
     ]
@@ -69,9 +75,18 @@ impl Model {
         self.open.iter().filter(|(_, state)| state.1.is_none()).map(|(&offset, _)| offset).collect()
     }
 
+    fn ready_bytes(&self) -> u64 {
+        self.ready().into_iter().map(|offset| u64::from(weight(offset).bytes)).sum()
+    }
+
     fn held(&self, session: u64) -> Vec<u64> {
         self.open.iter().filter(|(_, state)| state.1 == Some(session)).map(|(&offset, _)| offset).collect()
     }
+}
+
+/// What a message weighs.
+fn weight(offset: u64) -> Weight {
+    Weight { bytes: 1 + (offset % 7) as u32, transient: false }
 }
 
 struct World {
@@ -117,6 +132,11 @@ impl World {
             record::replay(bytes, &mut cursors).unwrap();
         }
         self.cursor = cursors.pop().unwrap();
+        // What came after the last record is counted.
+        let counted = self.cursor.sums().map_or(u64::MAX, |sums| sums.counted);
+        for offset in counted..self.model.end {
+            self.cursor.appended(offset, weight(offset));
+        }
         // The own log is trimmed up to the head, as the queue does.
         let start = self.model.open.keys().next().copied().unwrap_or(self.model.end);
         self.cursor.reopen(start.min(self.cursor.head()), self.model.end);
@@ -126,7 +146,9 @@ impl World {
         for _ in 0..count {
             let lowest = self.model.ready().first().copied();
             assert_eq!(self.cursor.peek(), lowest, "the lowest ready message comes first");
-            let taken = take(&mut self.cursor, SessionId(session));
+            // Without sums nobody looks at messages.
+            let known = self.cursor.sums().and(lowest).map_or(Weight::default(), weight);
+            let taken = self.cursor.take(SessionId(session), 0, known);
             assert_eq!(taken.map(|taken| taken.offset), lowest);
             let Some(taken) = taken else { return };
             let state = self.model.open.get_mut(&taken.offset).unwrap();
@@ -166,6 +188,7 @@ impl World {
             Step::Publish(count) => {
                 for offset in self.model.end..self.model.end + count {
                     self.model.open.insert(offset, (0, None));
+                    self.cursor.appended(offset, weight(offset));
                 }
                 self.model.end += count;
                 self.cursor.visible(self.model.end);
@@ -188,6 +211,14 @@ impl World {
                     self.model.open.get_mut(&offset).unwrap().1 = None;
                 }
             }
+            Step::Limit => self.cursor.keep_sums(self.model.end),
+            Step::Count(count) => {
+                for _ in 0..count {
+                    let Some((next, _)) = self.cursor.uncounted() else { break };
+                    self.cursor.count(next, weight(next));
+                    self.cursor.counted(next + 1);
+                }
+            }
             Step::EndTurn { snapshot } => self.end_turn(snapshot),
             Step::Crash { keep_turn } => self.crash(keep_turn),
         }
@@ -200,13 +231,18 @@ impl World {
         assert_eq!(self.cursor.unsettled(), (self.model.open.len() - ready) as u64);
         let lowest = self.model.open.keys().next().copied().unwrap_or(self.model.end);
         assert_eq!(self.cursor.head(), lowest, "everything before the head is settled, nothing else");
+        if self.cursor.sums().is_some() {
+            let (bytes, all) = (self.cursor.ready_bytes(), self.model.ready_bytes());
+            assert!(bytes <= all, "never too many bytes are counted: {bytes} of {all}");
+            assert!(bytes == all || self.cursor.uncounted().is_some(), "{bytes} bytes of {all} once all are counted");
+        }
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
-    fn order_counts_and_depth_are_right_through_crashes(steps in proptest::collection::vec(step(), 1..80)) {
+    fn order_counts_depth_and_bytes_are_right_through_crashes(steps in proptest::collection::vec(step(), 1..80)) {
         let mut world = World::new();
         for step in steps {
             world.run(step);

@@ -88,6 +88,15 @@ impl Held {
         stray.map(|(whose, _)| *whose = to).is_some()
     }
 
+    /// The message at `offset`, whoever has it, has this many bytes; answers how many were known, if it is in flight.
+    pub(super) fn weigh(&mut self, offset: u64, bytes: u32) -> Option<u32> {
+        let flight = match self.at(offset).and_then(|at| self.line.get_mut(at)) {
+            Some(entry) => &mut entry.flight,
+            None => self.strays.get_mut(offset).map(|(_, flight)| flight)?,
+        };
+        Some(std::mem::replace(&mut flight.weight.bytes, bytes))
+    }
+
     /// All in flight, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SessionId, u64, &Flight)> {
         let in_line = self.line.iter().filter(|entry| entry.lives);

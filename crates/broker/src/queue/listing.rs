@@ -34,6 +34,9 @@ impl Queue {
     /// Bytes of ready messages and of those in flight, if they are counted.
     fn counted_bytes(&self) -> Option<(u64, u64)> {
         self.tracks.iter().try_fold((0, 0), |(ready, held), track| {
+            if track.cursor.uncounted().is_some() {
+                return None;
+            }
             let (all, waiting) = (track.cursor.sums()?.bytes, track.cursor.ready_bytes());
             Some((ready + waiting, held + all.saturating_sub(waiting)))
         })

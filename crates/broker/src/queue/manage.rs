@@ -1,8 +1,6 @@
 //! Making, finding again after a start, emptying and removing queues.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::Command;
@@ -10,11 +8,11 @@ use cluster::meta::{self, QueueSource};
 use model::{LogId, Name, Offset};
 use storage::{Batch, Lsn, Owner, StateChange, SyncPolicy};
 
+use super::count::count_rest;
 use super::cursor::Cursor;
 use super::queue::Queue;
 use super::queues::{Queues, mark};
 use super::record;
-use super::sums::Weight;
 use super::track::Track;
 use super::{Declared, QueueInfo, QueueKind, QueueSpec};
 use crate::core::Core;
@@ -344,28 +342,6 @@ impl Queues {
             core.drop_logs(&logs);
         }
         Ok(lsn)
-    }
-}
-
-/// Counts the messages that came after the last record of a log that keeps sums.
-fn count_rest(core: &mut Core, cursor: &mut Cursor, end: u64, kind: QueueKind) {
-    let Some(from) = cursor.sums().map(|sums| sums.counted) else { return };
-    let (log, formats) = (cursor.log, Arc::clone(&core.formats));
-    let counted = core.read_log(log, Offset(from), Offset(end), &mut |chunk| {
-        let Ok(format) = formats.get(chunk.format) else { return };
-        let visit = &mut |unit: model::UnitAt| {
-            let bytes = chunk.units.slice(unit.at..unit.at + unit.bytes);
-            if let Ok(marks) = format.marks(&bytes) {
-                cursor.appended(unit.first.0, Weight::of(&marks, kind));
-            }
-            ControlFlow::Continue(())
-        };
-        if let Err(error) = format.split(&chunk.units, chunk.first, visit) {
-            tracing::error!(%log, %error, "messages cannot be counted");
-        }
-    });
-    if let Err(error) = counted {
-        tracing::error!(%log, %error, "a log cannot be counted to its end");
     }
 }
 

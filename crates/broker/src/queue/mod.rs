@@ -3,6 +3,7 @@
 mod admit;
 mod api;
 mod consumers;
+mod count;
 pub(crate) mod cursor;
 #[cfg(test)]
 mod cursor_tests;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
 
+use super::count::Counting;
 use super::queue::{Queue, Wait, seconds};
 use super::window::Ahead;
 use super::{ConsumeSpec, ConsumerId, DeliveryKey, Got, ReadSpec, Settle};
@@ -38,6 +39,8 @@ pub(crate) struct Queues {
     pub(crate) marked: Vec<u64>,
     /// One of them stopped to let others have their turn: it goes on in the next, which perhaps nobody else asks for.
     more: bool,
+    /// Queues whose bytes are being counted.
+    pub(super) counting: Counting,
     /// Reading ahead.
     pub(crate) ahead: Ahead,
     /// Dead letters were written, which their queues do not show yet.
@@ -72,6 +75,7 @@ impl Queues {
 
     /// The turn ends: settles what has left, and publishes what has waited for its time.
     pub(crate) fn begin_end(&mut self, core: &mut Core) {
+        self.count_on(core);
         let left = core.events.left();
         for at in 0..self.marked.len() {
             if let Some(queue) = self.marked.get(at).and_then(|id| self.by_id.get_mut(id)) {
@@ -143,6 +147,7 @@ impl Queues {
     /// A read that answered `Pending` can be asked again. Also called for reads of others.
     pub(crate) fn read_ready(&mut self, core: &mut Core, read: ReadId) {
         self.delays.read_ready(read);
+        self.counting.read_ready(read);
         for id in self.ahead.reads.take(read) {
             let Some(queue) = self.by_id.get_mut(&id) else { continue };
             queue.read_ready(read);
@@ -164,7 +169,7 @@ impl Queues {
 
     /// When [`Queues::tick`] must be called at the latest.
     pub(crate) fn deadline(&self, now: Now) -> Option<Mono> {
-        let again = (self.more || self.is_governing()).then_some(now.mono);
+        let again = (self.more || self.is_governing() || self.counting.is_busy()).then_some(now.mono);
         [again, self.timers.next(), self.delays.deadline(now)].into_iter().flatten().min()
     }
 
@@ -397,6 +402,9 @@ impl Queues {
                 continue;
             }
             let before = queue.window_bytes();
+            if queue.begins_count(core) {
+                self.counting.add(id);
+            }
             let mut more = queue.pump(&mut self.ahead, core);
             more |= queue.tend(&mut self.ahead, core);
             self.windows_bytes = (self.windows_bytes + queue.window_bytes()).saturating_sub(before);

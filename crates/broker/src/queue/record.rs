@@ -4,11 +4,12 @@
 //! numbers are variable-length. See FORMAT.md.
 //!
 //! ```text
-//! record  := version=2 section*
+//! record  := version=3 section*
 //! section := log  kind(0 delta | 1 snapshot)  delivered  [head, in snapshots]
 //!            ranges(count, {gap to the end of the one before, length})      settled; a delta's since the last record
 //!            counts(count, {gap to the one before, deliveries made})        of messages not delivered just once
-//!          | log  kind(2 sums)  counted  bytes  transient  transient_bytes  over unsettled messages before `counted`
+//!          | log  kind(2|3 sums)  counted  bytes  transient  transient_bytes  over unsettled messages before `counted`
+//!                                                                         ; in 2 `bytes` may lack some: not gone by
 //! ```
 
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ use super::cursor::Cursor;
 use super::ranges::RangeSet;
 use super::sums::Sums;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const DELTA: u8 = 0;
 const SNAPSHOT: u8 = 1;
 const SUMS: u8 = 2;
+const WHOLE_SUMS: u8 = 3;
 
 /// Why a record could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -61,7 +63,7 @@ pub(crate) fn put_dead(cursor: &Cursor, dead: &RangeSet, out: &mut Vec<u8>) {
 pub(crate) fn put_sums(cursor: &Cursor, out: &mut Vec<u8>) {
     let Some(sums) = cursor.sums() else { return };
     number(cursor.log.0, out);
-    out.push(SUMS);
+    out.push(if cursor.uncounted().is_none() { WHOLE_SUMS } else { SUMS });
     for value in [sums.counted, sums.bytes, sums.transient + sums.lost, sums.transient_bytes] {
         number(value, out);
     }
@@ -90,8 +92,9 @@ pub(crate) fn replay(record: &[u8], cursors: &mut Vec<Cursor>) -> Result<(), Rec
     while reader.left() > 0 {
         let log = LogId(get(&mut reader)?);
         let kind = reader.u8()?;
-        if kind == SUMS {
-            let sums = get_sums(&mut reader)?;
+        if kind == SUMS || kind == WHOLE_SUMS {
+            let since = if kind == SUMS { u64::MAX } else { 0 };
+            let sums = Sums { since, ..get_sums(&mut reader)? };
             if let Some(cursor) = of(log, cursors) {
                 cursor.restore_sums(sums);
             }

@@ -37,6 +37,10 @@ impl Queue {
             None => rules.options.clone(),
         };
         rules.change(effective(Declared { options: &declared, shares }, &ruling), now);
+        if rules.options.bytes_max.is_none() && !rules.mixed {
+            // Its messages are not looked at any more.
+            self.tracks.iter_mut().for_each(|track| track.cursor.drop_sums());
+        }
         if !ruling.is_empty() {
             rules.ruled = Some(Box::new(Ruled { declared, ruling }));
         }

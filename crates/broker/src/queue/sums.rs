@@ -24,6 +24,10 @@ pub(crate) struct Sums {
     pub(super) lost_end: u64,
     /// Bytes of messages in flight, also in `bytes`. Not stored: after a restart none are.
     pub(super) held: u64,
+    /// What came before this was there before anybody counted: `bytes` lacks it, but for what lies before `seen`.
+    pub(super) since: u64,
+    /// Counting what was there has come up to here. Not stored: after a restart it begins anew.
+    pub(super) seen: u64,
 }
 
 /// What is remembered of a message in flight for the sums.
@@ -43,9 +47,14 @@ impl Weight {
 }
 
 impl Sums {
-    /// Nothing before `counted` needs counting.
+    /// What is before `counted` is not counted yet.
     pub(crate) fn from(counted: u64) -> Sums {
-        Sums { counted, ..Sums::default() }
+        Sums { counted, since: counted, ..Sums::default() }
+    }
+
+    /// Whether the message at `offset` is in none of the sums.
+    pub(super) fn lacks(&self, offset: u64) -> bool {
+        (self.seen..self.since).contains(&offset)
     }
 
     /// A message was appended at `offset`.
@@ -61,22 +70,30 @@ impl Sums {
         }
     }
 
-    /// A message is settled.
-    pub(crate) fn remove(&mut self, weight: Weight) {
+    /// The message at `offset` is settled.
+    pub(crate) fn remove(&mut self, offset: u64, weight: Weight) {
+        if self.lacks(offset) {
+            return;
+        }
         self.bytes = self.bytes.saturating_sub(u64::from(weight.bytes));
-        if weight.transient {
+        if weight.transient && offset >= self.since {
             self.transient = self.transient.saturating_sub(1);
             self.transient_bytes = self.transient_bytes.saturating_sub(u64::from(weight.bytes));
         }
     }
 
     /// Of all that is unsettled only these are left.
-    pub(crate) fn only(&mut self, left: impl Iterator<Item = Weight>) {
-        *self = Sums { held: self.held, ..Sums::from(self.counted) };
-        for weight in left {
+    pub(crate) fn only(&mut self, left: impl Iterator<Item = (u64, Weight)>) {
+        let Sums { counted, held, since, seen, .. } = *self;
+        *self = Sums { counted, held, since, seen, ..Sums::default() };
+        for (offset, weight) in left {
+            if self.lacks(offset) {
+                continue;
+            }
             self.bytes += u64::from(weight.bytes);
-            self.transient += u64::from(weight.transient);
-            self.transient_bytes += if weight.transient { u64::from(weight.bytes) } else { 0 };
+            let is_transient = weight.transient && offset >= self.since;
+            self.transient += u64::from(is_transient);
+            self.transient_bytes += if is_transient { u64::from(weight.bytes) } else { 0 };
         }
     }
 
@@ -87,5 +104,8 @@ impl Sums {
         (self.transient, self.transient_bytes) = (0, 0);
         self.lost_end = if self.lost > 0 { end } else { 0 };
         self.counted = self.counted.max(end);
+        if self.since > 0 {
+            (self.bytes, self.since, self.seen) = (0, end, 0);
+        }
     }
 }

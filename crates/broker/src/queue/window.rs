@@ -235,7 +235,8 @@ fn unit_at(units: &[UnitAt], chunk: &Chunk, offset: u64) -> Option<(UnitAt, u64)
     Some((unit, end.max(offset.saturating_add(1))))
 }
 
-fn slice(units: &Bytes, unit: &UnitAt) -> Result<Bytes, FormatError> {
+/// The bytes of one unit among others.
+pub(super) fn slice(units: &Bytes, unit: &UnitAt) -> Result<Bytes, FormatError> {
     match unit.at.checked_add(unit.bytes) {
         Some(end) if end <= units.len() => Ok(units.slice(unit.at..end)),
         _ => Err(FormatError::Malformed("a unit ends beyond its chunk")),

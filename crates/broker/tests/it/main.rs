@@ -5,6 +5,7 @@ use broker as api; // `shard` serves the tests inside the crate too, where it is
 
 mod access;
 mod aside;
+mod byte_limits;
 mod delays;
 mod feeds;
 mod groups;
