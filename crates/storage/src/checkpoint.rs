@@ -11,12 +11,13 @@ use model::checksum::{crc32c, crc32c_of};
 use model::{ByteReader, ByteWriter, LogId, Offset, ReadError, Wall};
 
 use crate::index::{Log, Run};
+use crate::journal::files::{is_unreadable, read_again};
 use crate::journal::record::StateChangeRecord;
 use crate::journal::recover::disk_error;
 use crate::rolls::Shape;
 use crate::segment::FileId;
 use crate::state::{OwnerRecords, StateTable};
-use crate::{Disk, LogRange, Owner, StorageError};
+use crate::{Disk, DiskFile, LogRange, Owner, StorageError};
 
 /// The copies, in the order they are written and looked for.
 const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
@@ -350,6 +351,7 @@ pub(crate) struct Loaded {
 /// [`StorageError::Disk`].
 pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
     let mut loaded = Loaded { checkpoint: None, damaged: Vec::new() };
+    let mut unread = None;
     for name in NAMES {
         let failed = |error: io::Error| disk_error(name, &error);
         let file = match disk.open(name, false) {
@@ -357,16 +359,23 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error)),
         };
-        let mut bytes = vec![0; usize::try_from(file.len().map_err(failed)?).unwrap_or(0)];
-        let got = file.read_at(0, &mut bytes).map_err(failed)?;
-        bytes.truncate(got);
+        let bytes = match read_whole(&*file) {
+            Ok(bytes) => bytes,
+            // The other copy may do.
+            Err(error) if is_unreadable(&error) => {
+                loaded.damaged.push((name.to_owned(), file.len().unwrap_or(0)));
+                unread = Some(failed(error));
+                continue;
+            }
+            Err(error) => return Err(failed(error)),
+        };
         match decode(&bytes) {
             Ok(Some(found)) => {
                 if loaded.checkpoint.as_ref().is_none_or(|best| best.seq < found.seq) {
                     loaded.checkpoint = Some(found);
                 }
             }
-            Ok(None) => loaded.damaged.push((name.to_owned(), got as u64)),
+            Ok(None) => loaded.damaged.push((name.to_owned(), bytes.len() as u64)),
             Err(version) => {
                 let text = format!("{name} is of format version {version}; this program knows {VERSION}");
                 return Err(StorageError::Unusable(text));
@@ -374,9 +383,18 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
         }
     }
     if loaded.checkpoint.is_none() && !loaded.damaged.is_empty() {
-        return Err(StorageError::Unusable("every copy of the checkpoint is damaged: restore one of them".to_owned()));
+        return Err(unread.unwrap_or(StorageError::Unusable(
+            "every copy of the checkpoint is damaged: restore one of them".to_owned(),
+        )));
     }
     Ok(loaded)
+}
+
+fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
+    let got = read_again(file, 0, &mut bytes)?;
+    bytes.truncate(got);
+    Ok(bytes)
 }
 
 /// The bytes of the newest whole copy.
@@ -387,12 +405,10 @@ pub(crate) fn whole_copy(disk: &dyn Disk) -> Result<Vec<u8>, StorageError> {
     let mut newest: Option<(u64, Vec<u8>)> = None;
     for name in NAMES {
         let Ok(file) = disk.open(name, false) else { continue };
-        let bytes = file.len().and_then(|len| {
-            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            file.read_at(0, &mut bytes)?;
-            Ok(bytes)
-        });
-        let bytes = bytes.map_err(|error| disk_error(name, &error))?;
+        let bytes = match read_whole(&*file) {
+            Err(error) if is_unreadable(&error) => continue,
+            other => other.map_err(|error| disk_error(name, &error))?,
+        };
         if let Ok(Some(found)) = decode(&bytes)
             && newest.as_ref().is_none_or(|(seq, _)| *seq < found.seq)
         {

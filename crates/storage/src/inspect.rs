@@ -187,6 +187,7 @@ impl Inspection {
             by_file.entry(&piece.file).or_default().push(piece.log);
         }
         let mut found = Vec::new();
+        files::check_journal(&*self.overlay, &mut found)?;
         for (id, _) in self.storage.index.store.iter() {
             let logs = by_file.get(id.name().as_str()).map(Vec::as_slice).unwrap_or_default();
             files::check(&*self.overlay, id, logs, &mut found)?;

@@ -4,6 +4,7 @@
 pub(crate) mod entry;
 pub(crate) mod files;
 pub(crate) mod frame;
+pub(crate) mod heads;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod scan;

@@ -10,6 +10,7 @@ use model::checksum::crc32c;
 
 use crate::index::{Extent, IdMap};
 use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::journal::files::{is_unreadable, read_around};
 use crate::journal::frame::file_name;
 use crate::journal::writer::Writer;
 use crate::tail::TailCache;
@@ -138,10 +139,10 @@ impl ReadDesk {
     }
 }
 
-/// Reads a place of an open file as a job does.
+/// Reads a place of an open file as a job does. What the disk does not give of it is zero: it fails its check.
 pub(crate) fn read_place(handle: &dyn DiskFile, place: Place) -> Piece {
     let mut buffer = vec![0; place.bytes];
-    let result = handle.read_at(place.at, &mut buffer).and_then(|got| {
+    let result = read_around(handle, place.at, &mut buffer).and_then(|got| {
         if got == place.bytes { Ok(Bytes::from(buffer)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     });
     Piece { place, result }
@@ -150,10 +151,12 @@ pub(crate) fn read_place(handle: &dyn DiskFile, place: Place) -> Piece {
 /// Reads a place of an open file if it is in memory; `None` if the disk would have to be waited for.
 pub(crate) fn read_if_resident(handle: &dyn DiskFile, place: Place) -> io::Result<Option<Bytes>> {
     let mut buffer = vec![0; place.bytes];
-    match handle.read_now(place.at, &mut buffer)? {
-        Some(got) if got == place.bytes => Ok(Some(Bytes::from(buffer))),
-        Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        None => Ok(None),
+    match handle.read_now(place.at, &mut buffer) {
+        Ok(Some(got)) if got == place.bytes => Ok(Some(Bytes::from(buffer))),
+        Ok(Some(_)) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(None) => Ok(None),
+        Err(error) if is_unreadable(&error) => Ok(None), // a job tries again
+        Err(error) => Err(error),
     }
 }
 

@@ -11,6 +11,7 @@ use model::{ByteReader, ByteWriter, LogId, ReadError};
 
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::journal::files::read_around;
 use crate::segment::open::{BlockIndex, open_segment, whole_index};
 use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::{Damage, Disk};
@@ -146,7 +147,7 @@ fn step(disk: &dyn Disk, file: FileId, from: u64, bytes: u64) -> io::Result<Scru
             return Ok(found);
         }
         let mut head = [0; EXTENT_HEADER_BYTES];
-        open.handle.read_at(at, &mut head)?;
+        read_around(&*open.handle, at, &mut head)?;
         let Some(header) = ExtentHeader::decode(&open.generation, &head) else {
             let (log, next) = open.around(at);
             found.damaged.push((at, log.or(file.own.map(|(log, _)| log)).unwrap_or(LogId(0))));
@@ -154,7 +155,7 @@ fn step(disk: &dyn Disk, file: FileId, from: u64, bytes: u64) -> io::Result<Scru
             continue;
         };
         let mut units = vec![0; header.bytes as usize];
-        let got = open.handle.read_at(at + EXTENT_HEADER_BYTES as u64, &mut units)?;
+        let got = read_around(&*open.handle, at + EXTENT_HEADER_BYTES as u64, &mut units)?;
         if !header.lost && (got < units.len() || crc32c(&units) != header.crc) {
             found.damaged.push((at, header.log));
         }

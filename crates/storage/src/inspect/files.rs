@@ -6,17 +6,18 @@ use bytes::Bytes;
 use model::checksum::crc32c;
 use model::{ByteReader, FormatTag, LogId, Offset, Wall};
 
-use crate::journal::files::JournalFile;
+use crate::journal::files::{JournalFile, read_around};
 use crate::journal::frame::{
     BadHeader, ENTRIES_AT, ENTRY_HEADER_BYTES, FILE_HEADER_BYTES, FileHeader, Generation, HEADER_COPY_AT, JOURNAL,
-    SEGMENT, pick_header, seeded_crc,
+    SEGMENT, file_name, pick_header, seeded_crc,
 };
+use crate::journal::heads::{read_copies, read_head};
 use crate::journal::record::{Record, StateChangeRecord, read_record};
 use crate::journal::recover::disk_error;
 use crate::journal::scan::Scanner;
-use crate::segment::open::whole_index;
+use crate::segment::open::{read_heads, whole_index};
 use crate::segment::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
-use crate::{Damage, Disk, DiskFile, Owner, StorageError};
+use crate::{Damage, Disk, DiskFile, Owner, StorageError, checkpoint};
 
 /// One thing in a file.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,16 +75,14 @@ pub fn items(disk: &dyn Disk, name: &str, visit: &mut dyn FnMut(Item) -> bool) -
     let number = name.rsplit(['/', '.']).next().and_then(|number| number.parse().ok());
     let number = number.ok_or_else(|| StorageError::Unusable(format!("{name} is no file of a data folder")))?;
     let is_journal = name.starts_with("journal/");
-    let (magic, copy_at) = if is_journal {
-        (JOURNAL, HEADER_COPY_AT as u64)
+    let generation = if is_journal {
+        read_head(&*handle, u32::try_from(number).unwrap_or(u32::MAX), 0).map_err(told)?.map(|head| head.generation)
     } else {
-        (SEGMENT, handle.len().map_err(told)?.saturating_sub(FILE_HEADER_BYTES as u64))
+        let [first, copy] = read_heads(&*handle).map_err(told)?;
+        pick_header(&SEGMENT, number, [&first, &copy]).map(|header| header.generation)
     };
-    let (mut first, mut copy) = ([0; FILE_HEADER_BYTES], [0; FILE_HEADER_BYTES]);
-    handle.read_at(0, &mut first).map_err(told)?;
-    handle.read_at(copy_at, &mut copy).map_err(told)?;
-    let header = match pick_header(&magic, number, [&first, &copy]) {
-        Ok(header) => header,
+    let generation = match generation {
+        Ok(generation) => generation,
         Err(BadHeader::Unfinished) => return Ok(()), // made ready or left behind: nothing is in it
         Err(BadHeader::Damaged) => return Err(StorageError::Unusable(format!("{name}: both headers are damaged"))),
         Err(BadHeader::Version(version)) => {
@@ -92,7 +91,7 @@ pub fn items(disk: &dyn Disk, name: &str, visit: &mut dyn FnMut(Item) -> bool) -
             )));
         }
     };
-    let file = JournalFile::new(number as u32, header.generation, handle);
+    let file = JournalFile::new(number as u32, generation, handle);
     if is_journal { journal(&file, visit).map_err(told) } else { store(&file, visit).map_err(told) }
 }
 
@@ -188,14 +187,44 @@ fn extent(
     at: u64,
 ) -> io::Result<Option<(ExtentHeader, Option<Bytes>)>> {
     let mut bytes = [0; EXTENT_HEADER_BYTES];
-    let got = handle.read_at(at, &mut bytes)?;
+    let got = read_around(handle, at, &mut bytes)?;
     let Some(header) = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes)) else {
         return Ok(None);
     };
+    // A file that was cut has less than the header says.
+    let left = handle.len()?.saturating_sub(at + EXTENT_HEADER_BYTES as u64);
+    if u64::from(header.bytes) > left {
+        return Ok(Some((header, None)));
+    }
     let mut units = vec![0; header.bytes as usize];
-    let got = handle.read_at(at + EXTENT_HEADER_BYTES as u64, &mut units)?;
+    let got = read_around(handle, at + EXTENT_HEADER_BYTES as u64, &mut units)?;
     let whole = got == units.len() && crc32c(&units) == header.crc && !header.lost;
     Ok(Some((header, whole.then(|| Bytes::from(units)))))
+}
+
+/// The journal's files, with their numbers, from the first that the checkpoint needs.
+pub(super) fn window(disk: &dyn Disk) -> Result<Vec<(u32, String)>, StorageError> {
+    let first = checkpoint::load(disk)?.checkpoint.map_or(1, |known| known.first_file);
+    let names = disk.list("journal").map_err(|error| disk_error("listing journal", &error))?;
+    let numbers = names.iter().filter(|name| name.len() == 20).filter_map(|name| name.parse().ok());
+    Ok(numbers.filter(|number| *number >= first).map(|number| (number, file_name(u64::from(number)))).collect())
+}
+
+/// Checks the copies of the journal files' headers. Where both are lost, recovery has said so.
+pub(super) fn check_journal(disk: &dyn Disk, found: &mut Vec<Damage>) -> Result<(), StorageError> {
+    for (number, name) in window(disk)? {
+        let told = |error: io::Error| disk_error(&name, &error);
+        let copies = read_copies(&*disk.open(&name, false).map_err(told)?).map_err(told)?.bytes;
+        let good =
+            |copy: &[u8]| FileHeader::decode(&JOURNAL, copy).is_ok_and(|header| header.number == u64::from(number));
+        let at = match copies.each_ref().map(|copy| good(copy)) {
+            [true, false] => HEADER_COPY_AT as u64,
+            [false, true] => 0,
+            _ => continue,
+        };
+        found.push(Damage { file: name, at, bytes: FILE_HEADER_BYTES as u64, logs: Vec::new() });
+    }
+    Ok(())
 }
 
 /// Checks the heads and the index of a file of the store; its logs are served all the same.
@@ -218,9 +247,8 @@ pub(super) fn check(
     };
     let mut generation = None;
     let head = FILE_HEADER_BYTES as u64;
-    for at in [0, len.saturating_sub(head)] {
-        let mut bytes = [0; FILE_HEADER_BYTES];
-        handle.read_at(at, &mut bytes).map_err(told)?;
+    let copies = read_heads(&*handle).map_err(told)?;
+    for (at, bytes) in [0, len.saturating_sub(head)].into_iter().zip(copies) {
         match FileHeader::decode(&SEGMENT, &bytes) {
             Ok(header) if header.number == file.number => generation = Some(header.generation),
             _ => damaged(at, head),

@@ -10,21 +10,22 @@ use std::sync::Arc;
 
 use model::{LogId, Offset};
 
-use super::files::{Item, items};
+use super::files::{Item, items, window};
 use super::{Inspection, Overlay};
 use crate::engine::recover_all;
 use crate::index::Index;
-use crate::journal::files::JournalFile;
+use crate::journal::files::{JournalFile, is_unreadable};
 use crate::journal::frame::{
-    EntryHeader, FILE_HEADER_BYTES, FileHeader, HEADER_COPY_AT, JOURNAL, Magic, SEGMENT, file_name, pick_header,
+    ENTRIES_AT, EntryHeader, FILE_HEADER_BYTES, FileHeader, HEADER_COPY_AT, JOURNAL, Magic, SEGMENT, pick_header,
 };
+use crate::journal::heads::{read_copies, read_head};
 use crate::journal::recover::disk_error;
 use crate::journal::scan::Scanner;
 use crate::segment::FileId;
 use crate::segment::footer::Footer;
-use crate::segment::open::{rebuild, whole_index};
+use crate::segment::open::{read_heads, rebuild, whole_index};
 use crate::segment::pages::encode;
-use crate::{Damage, Disk, DiskFile, StorageError, checkpoint};
+use crate::{Damage, Disk, StorageError, checkpoint};
 
 /// An entry of the journal's end that goes: nothing says that it was ever durable, and it is not whole or stands behind
 /// one that is not.
@@ -89,7 +90,7 @@ impl Repair {
         let mut damage = inspection.verify(progress)?;
         let torn = torn(&*disk, &inspection.overlay)?;
         let mut rebuilds = checkpoints(&*disk)?;
-        rebuilds.extend(journal_headers(&*disk, &inspection.overlay)?);
+        rebuilds.extend(journal_headers(&*disk, &inspection.overlay, &damage)?);
         for (file, _) in inspection.storage.index.store.iter() {
             let told = |error: io::Error| disk_error(&file.name(), &error);
             rebuilds.extend(store_file(&*disk, file, &inspection.storage.index).map_err(told)?);
@@ -151,34 +152,25 @@ fn headers(file: &JournalFile) -> io::Result<Vec<EntryHeader>> {
     Ok(found)
 }
 
-// The journal's files, with their numbers, from the first that the checkpoint needs.
-fn window(disk: &dyn Disk) -> Result<Vec<(u32, String)>, StorageError> {
-    let first = checkpoint::load(disk)?.checkpoint.map_or(1, |known| known.first_file);
-    let names = disk.list("journal").map_err(|error| disk_error("listing journal", &error))?;
-    let numbers = names.iter().filter(|name| name.len() == 20).filter_map(|name| name.parse().ok());
-    Ok(numbers.filter(|number| *number >= first).map(|number| (number, file_name(u64::from(number)))).collect())
-}
-
-fn both_headers(handle: &dyn DiskFile, copy_at: u64) -> io::Result<[[u8; FILE_HEADER_BYTES]; 2]> {
-    let mut copies = [[0; FILE_HEADER_BYTES]; 2];
-    for (copy, at) in copies.iter_mut().zip([0, copy_at]) {
-        handle.read_at(at, copy)?;
-    }
-    Ok(copies)
-}
-
 // Entries that are in the folder and not in what a start makes of it.
 fn torn(disk: &dyn Disk, after: &Overlay) -> Result<Vec<Torn>, StorageError> {
     let mut torn = Vec::new();
-    let mut durable = checkpoint::load(disk)?.checkpoint.map_or(0, |known| known.last_seq);
+    let known = checkpoint::load(disk)?.checkpoint;
+    let mut durable = known.as_ref().map_or(0, |known| known.last_seq);
+    let mut last = known.map_or(0, |known| known.first_seq - 1);
     for (number, name) in window(disk)? {
         let told = |error: io::Error| disk_error(&name, &error);
         let handle = disk.open(&name, false).map_err(told)?;
-        let [first, copy] = both_headers(&*handle, HEADER_COPY_AT as u64).map_err(told)?;
-        let Ok(header) = pick_header(&JOURNAL, u64::from(number), [&first, &copy]) else { continue };
-        let of = |handle| JournalFile::new(number, header.generation, handle);
+        let head = match read_head(&*handle, number, last) {
+            Ok(head) => head,
+            Err(error) if is_unreadable(&error) => continue, // of what it held nothing is known
+            Err(error) => return Err(told(error)),
+        };
+        let Ok(head) = head else { continue };
+        let of = |handle| JournalFile::new(number, head.generation, handle);
         let there = headers(&of(handle)).map_err(told)?;
         durable = there.iter().fold(durable, |durable, header| durable.max(header.synced));
+        last = there.last().map_or(last, |header| header.seq);
         let kept = match after.open(&name, false) {
             Ok(handle) => headers(&of(handle)).map_err(told)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -256,7 +248,7 @@ fn header(
     Some(Rebuild { file: name.to_owned(), at, what, part: Part::Bytes(at, bytes.to_vec()) })
 }
 
-fn journal_headers(disk: &dyn Disk, after: &Overlay) -> Result<Vec<Rebuild>, StorageError> {
+fn journal_headers(disk: &dyn Disk, after: &Overlay, damage: &[Damage]) -> Result<Vec<Rebuild>, StorageError> {
     let mut made = Vec::new();
     for (number, name) in window(disk)? {
         let told = |error: io::Error| disk_error(&name, &error);
@@ -266,9 +258,18 @@ fn journal_headers(disk: &dyn Disk, after: &Overlay) -> Result<Vec<Rebuild>, Sto
             Err(error) => return Err(told(error)),
         }
         let handle = disk.open(&name, false).map_err(told)?;
-        let copy_at = HEADER_COPY_AT as u64;
-        let copies = both_headers(&*handle, copy_at).map_err(told)?;
-        made.extend(header(&name, u64::from(number), &JOURNAL, &copies, [0, copy_at]));
+        let copies = read_copies(&*handle).map_err(told)?.bytes;
+        made.extend(header(&name, u64::from(number), &JOURNAL, &copies, [0, HEADER_COPY_AT as u64]));
+        // Recovery has found neither copy, but the entries.
+        if damage.iter().any(|damage| damage.file == name && (damage.at, damage.bytes) == (0, ENTRIES_AT))
+            && let Ok(head) = read_head(&*handle, number, 0).map_err(told)?
+        {
+            let mut bytes = FileHeader { number: u64::from(number), generation: head.generation }.encode(&JOURNAL);
+            bytes.resize(HEADER_COPY_AT, 0);
+            bytes.extend_from_within(..FILE_HEADER_BYTES);
+            let what = "the file's header, from its first entry";
+            made.push(Rebuild { file: name, at: 0, what, part: Part::Bytes(0, bytes) });
+        }
     }
     Ok(made)
 }
@@ -282,7 +283,7 @@ fn store_file(disk: &dyn Disk, file: FileId, index: &Index) -> io::Result<Vec<Re
         Err(error) => return Err(error),
     };
     let copy_at = handle.len()?.saturating_sub(FILE_HEADER_BYTES as u64);
-    let copies = both_headers(&*handle, copy_at)?;
+    let copies = read_heads(&*handle)?;
     let [first, copy] = &copies;
     let Ok(head) = pick_header(&SEGMENT, file.number, [first, copy]) else { return Ok(Vec::new()) };
     let header = header(&name, file.number, &SEGMENT, &copies, [0, copy_at]);

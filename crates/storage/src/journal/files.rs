@@ -73,6 +73,48 @@ pub(crate) fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO)
 }
 
+/// Bytes that are read alone where the disk does not give more at once.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// Reads as [`read_again`]; what the disk does not give of it, though it gives others, is zero: whoever reads it checks
+/// it, and finds damaged what lies there, and nothing else.
+///
+/// # Errors
+/// The disk's, when it gives nothing.
+pub(crate) fn read_around(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let error = match handle.read_at(at, buffer) {
+        Err(error) if is_unreadable(&error) => error,
+        other => return other,
+    };
+    let (mut got, mut is_given) = (0, false);
+    while let Some(rest) = buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
+        let from = at + got as u64;
+        let count = (PAGE_BYTES - (from % PAGE_BYTES as u64) as usize).min(rest.len());
+        let Some(page) = rest.get_mut(..count) else { break };
+        match read_again(handle, from, page) {
+            Ok(read) => {
+                is_given = true;
+                got += read;
+                if read < count {
+                    break;
+                }
+            }
+            Err(error) if is_unreadable(&error) => {
+                page.fill(0);
+                got += count;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if is_given || gives_others(handle) { Ok(got) } else { Err(error) }
+}
+
+/// Whether the disk gives anything of the file, from three places far from each other.
+pub(crate) fn gives_others(handle: &dyn DiskFile) -> bool {
+    let Ok(len) = handle.len() else { return false };
+    [0, len / 2, len.saturating_sub(1)].into_iter().any(|at| handle.read_at(at, &mut [0]).is_ok())
+}
+
 /// Makes the file `number` ready, out of the settled file `spare` if there is one: its pages are written already, which
 /// makes appending and syncing cheaper.
 ///

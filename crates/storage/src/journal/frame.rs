@@ -124,6 +124,8 @@ pub(crate) fn pick_header(magic: &Magic, number: u64, copies: [&[u8]; 2]) -> Res
         match FileHeader::decode(magic, copy) {
             Ok(header) if header.number == number => return Ok(header),
             Ok(_) | Err(BadHeader::Unfinished) => {}
+            // One that is whole says more than one that is not.
+            Err(_) if matches!(outcome, Err(BadHeader::Version(_))) => {}
             Err(bad) => outcome = Err(bad),
         }
     }
@@ -211,6 +213,19 @@ mod tests {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(FileHeader::decode(&JOURNAL, &bad), Err(BadHeader::Damaged), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_though_one_copy_is_damaged() {
+        let mut whole = FileHeader { number: 7, generation: [9; 16] }.encode(&JOURNAL);
+        whole[11] += 1;
+        let crc = crc32c_of(&[&whole[..60]]);
+        whole[60..].copy_from_slice(&crc.to_be_bytes());
+        let mut damaged = whole.clone();
+        damaged[20] ^= 1;
+        for copies in [[&whole[..], &damaged[..]], [&damaged, &whole]] {
+            assert_eq!(pick_header(&JOURNAL, 7, copies), Err(BadHeader::Version(JOURNAL_VERSION + 1)));
         }
     }
 

@@ -5,12 +5,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::files::JournalFile;
-use super::frame::{
-    BadHeader, ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, HEADER_COPY_AT, JOURNAL, file_name, pick_header,
-    seeded_crc,
-};
-use super::scan::Scanner;
+use super::files::{JournalFile, is_unreadable};
+use super::frame::{BadHeader, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader, file_name, seeded_crc};
+use super::heads::read_head;
+use super::scan::{Scanner, gives_too_little};
 use super::writer::Start;
 use crate::replay::Replay;
 use crate::{Damage, Disk, StorageError};
@@ -60,6 +58,10 @@ struct Unreadable {
 struct Window {
     files: Vec<Arc<JournalFile>>,
     unreadable: Vec<Unreadable>,
+    /// Numbers of files whose headers are lost, but not their entries.
+    headless: Vec<u32>,
+    /// The last file of which the disk gives nothing, or too little to know what it held, and why.
+    silent: Option<(u32, io::Error)>,
     found: Vec<Found>,
     /// Everything up to this entry was durable before the stop.
     durable: u64,
@@ -105,6 +107,7 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     let mut walk = Walk { window: &window, base, damage: Vec::new(), expected: base.first_seq, unsynced: Vec::new() };
     let good = walk.run(replay).map_err(|error| disk_error("reading the journal", &error))?;
     walk.name_lost_end(good);
+    walk.name_headless();
     walk.name_unread();
     let Walk { mut damage, expected, unsynced, .. } = walk;
     replay.finish(&mut damage);
@@ -116,8 +119,14 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
     seq_next += u64::from(first_cut.is_some());
     let cut = Cut { good, mark: seq_next - 1, tidy: damage.is_empty() };
     make_sure(disk, &window, &cut, &unsynced).map_err(|error| disk_error("ending the journal", &error))?;
-    let mut start =
-        Start { files: Vec::new(), first_seqs: Vec::new(), seq_next, number_next: window.number_next, go_on_at: None };
+    let mut start = Start {
+        files: Vec::new(),
+        first_seqs: Vec::new(),
+        unreadable: window.lost(),
+        seq_next,
+        number_next: window.number_next,
+        go_on_at: None,
+    };
     let mut last = None;
     for found in window.found[..good].iter().chain(first_cut) {
         if last != Some(found.file()) {
@@ -140,8 +149,15 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
         names.iter().filter(|name| name.len() == 20).filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     let number_next = numbers.last().map_or(0, |last| *last).max(base.first_file.saturating_sub(1)) + 1;
-    let mut window =
-        Window { files: Vec::new(), unreadable: Vec::new(), found: Vec::new(), durable: base.durable, number_next };
+    let mut window = Window {
+        files: Vec::new(),
+        unreadable: Vec::new(),
+        headless: Vec::new(),
+        silent: None,
+        found: Vec::new(),
+        durable: base.durable,
+        number_next,
+    };
     for number in numbers {
         let name = file_name(u64::from(number));
         let failed = |error: io::Error| disk_error(&name, &error);
@@ -150,37 +166,71 @@ fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
             continue;
         }
         let handle = disk.open(&name, false).map_err(failed)?;
-        let mut bytes = [0; HEADER_COPY_AT + FILE_HEADER_BYTES];
-        handle.read_at(0, &mut bytes).map_err(failed)?;
-        match pick_header(&JOURNAL, u64::from(number), [&bytes, &bytes[HEADER_COPY_AT..]]) {
-            Ok(header) => {
-                let file = JournalFile::new(number, header.generation, handle);
-                let seq = window.found.last().map_or(base.first_seq - 1, |found| found.seq);
-                let (mut found, mut durable) = (Vec::new(), window.durable);
-                let file_at = window.files.len() as u32;
-                let note = |header: &EntryHeader| {
-                    durable = durable.max(header.synced);
-                    let (at, end) = (header.at as u32, header.end() as u32); // a file has 1 GiB at most
-                    found.push(Found { seq: header.seq, at, end, file: file_at });
-                };
-                Scanner::new(&file).and_then(|mut scanner| scanner.headers(seq, note)).map_err(failed)?;
-                window.files.push(Arc::new(file));
-                window.durable = durable;
-                window.found.append(&mut found);
+        let seq = window.found.last().map_or(base.first_seq - 1, |found| found.seq);
+        match read_head(&*handle, number, seq) {
+            Ok(Ok(head)) => {
+                window.headless.extend(head.is_made.then_some(number));
+                window.take(JournalFile::new(number, head.generation, handle), seq).map_err(failed)?;
             }
-            Err(BadHeader::Version(version)) => {
+            Ok(Err(BadHeader::Version(version))) => {
                 return Err(StorageError::Unusable(format!(
                     "{name} is of format version {version}; this program knows {}",
                     super::frame::JOURNAL_VERSION
                 )));
             }
-            Err(bad) => {
+            Ok(Err(bad)) => {
                 let bytes = handle.len().map_err(failed)?;
                 window.unreadable.push(Unreadable { number, bytes, damaged: bad == BadHeader::Damaged });
             }
+            Err(error) if is_unreadable(&error) => {
+                let bytes = handle.len().map_err(failed)?;
+                window.unreadable.push(Unreadable { number, bytes, damaged: true });
+                window.silent = Some((number, error));
+            }
+            Err(error) => return Err(failed(error)),
         }
     }
+    window.must_go_on_behind_the_silent()?;
     Ok(window)
+}
+
+impl Window {
+    // Notes the entries of the next file, those with numbers above `seq`.
+    fn take(&mut self, file: JournalFile, seq: u64) -> io::Result<()> {
+        let (found, durable) = (&mut self.found, &mut self.durable);
+        let file_at = self.files.len() as u32;
+        Scanner::new(&file)?.headers(seq, |header| {
+            *durable = header.synced.max(*durable);
+            let (at, end) = (header.at as u32, header.end() as u32); // a file has 1 GiB at most
+            found.push(Found { seq: header.seq, at, end, file: file_at });
+        })?;
+        if gives_too_little(&file) {
+            self.silent = Some((file.number, io::Error::other("the disk does not give it")));
+        }
+        self.files.push(Arc::new(file));
+        Ok(())
+    }
+
+    // Files whose entries are lost, all of them.
+    fn lost(&self) -> Vec<u32> {
+        let damaged = self.unreadable.iter().filter(|file| file.damaged).map(|file| file.number);
+        let has_entry = |at: usize| self.found.iter().any(|found| found.file() == at);
+        let unread = self.files.iter().enumerate().filter(|(at, file)| !file.unread().is_empty() && !has_entry(*at));
+        damaged.chain(unread.map(|(_, file)| file.number)).collect()
+    }
+
+    // Later entries tell what a file held of which the disk gives too little. At the end nothing does: what was
+    // acknowledged there would be gone unnamed, and its offsets and numbers given again. It is for people to say so, by
+    // moving the file away.
+    fn must_go_on_behind_the_silent(&self) -> Result<(), StorageError> {
+        let last = self.found.last().and_then(|found| self.files.get(found.file()));
+        match &self.silent {
+            Some((number, error)) if last.is_none_or(|last| last.number <= *number) => {
+                Err(disk_error(&format!("reading the end of the journal, {}", file_name(u64::from(*number))), error))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 struct Walk<'w> {
@@ -296,6 +346,12 @@ impl Walk<'_> {
 }
 
 impl Walk<'_> {
+    // Headers that are lost, though nothing else is.
+    fn name_headless(&mut self) {
+        let name = |number: &u32| damage(file_name(u64::from(*number)), 0, ENTRIES_AT);
+        self.damage.extend(self.window.headless.iter().map(name));
+    }
+
     // What the disk did not give and is not part of what has been named.
     fn name_unread(&mut self) {
         let of_file = |file: &Arc<JournalFile>| {

@@ -11,8 +11,15 @@ const BUFFER_BYTES_MIN: usize = 4 << 10;
 const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Where the disk gives an error, it is read in such pieces.
 const PAGE_BYTES: usize = 4 << 10;
-/// A file with more unreadable bytes than this is not passed over.
+/// With more unreadable bytes than this in a file, no smaller pieces are tried: each try may take seconds.
 const UNREAD_BYTES_MAX: u64 = 4 << 20;
+
+/// Whether the disk did not give so much of the file that it is no bad sector.
+pub(crate) fn gives_too_little(file: &JournalFile) -> bool {
+    let unread: u64 = file.unread().iter().map(|unread| unread.bytes).sum();
+    // Nor is it if that is most of a small file.
+    unread > UNREAD_BYTES_MAX.min(file.handle.len().unwrap_or(0) / 2)
+}
 
 /// A window of bytes over a file that moves forward.
 pub(crate) struct Scanner<'a> {
@@ -51,9 +58,13 @@ impl<'a> Scanner<'a> {
         Ok(self.buffer.get(from..(from + count).min(self.buffer.len())).unwrap_or_default())
     }
 
-    // What the disk does not give is zero, which no entry is, and noted: it costs no more than what lies in it. If that
-    // is much, it is the disk that fails and not a place on it.
+    // What the disk does not give is zero, which no entry is, and noted: it costs no more than what lies in it.
     fn read_by_pages(&mut self, from: u64) -> io::Result<usize> {
+        if self.unread_bytes >= UNREAD_BYTES_MAX {
+            self.buffer.fill(0);
+            self.file.note_unread(Unread { at: from, bytes: self.buffer.len() as u64, log: None });
+            return Ok(self.buffer.len());
+        }
         let mut got = 0;
         while let Some(rest) = self.buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
             let at = from + got as u64;
@@ -70,9 +81,6 @@ impl<'a> Scanner<'a> {
                     page.fill(0);
                     got += count;
                     self.unread_bytes += count as u64;
-                    if self.unread_bytes > UNREAD_BYTES_MAX {
-                        return Err(error);
-                    }
                     self.file.note_unread(Unread { at, bytes: count as u64, log: None });
                 }
                 Err(error) => return Err(error),

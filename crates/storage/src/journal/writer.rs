@@ -62,6 +62,8 @@ pub(crate) struct Writer {
     spares: Vec<u32>,
     /// See [`Writer::take_aside`].
     aside: Vec<u32>,
+    /// Files among those of the window that cannot be read at all.
+    unreadable: Vec<u32>,
     /// Logs whose ranges are still to be told of, since a file has ended.
     ranges: Vec<LogId>,
     /// Logs that the last entries have changed, some more than once: the next mark tells their ranges.
@@ -74,6 +76,8 @@ pub(crate) struct Writer {
 pub(crate) struct Start {
     pub(crate) files: Vec<Arc<JournalFile>>,
     pub(crate) first_seqs: Vec<u64>,
+    /// Numbers of files among them that cannot be read at all.
+    pub(crate) unreadable: Vec<u32>,
     pub(crate) seq_next: u64,
     pub(crate) number_next: u32,
     /// Where the last file goes on, if it may.
@@ -138,6 +142,7 @@ impl Writer {
             number_next,
             spares: Vec::new(),
             aside: Vec::new(),
+            unreadable: start.unreadable,
             ranges: Vec::new(),
             recent: Vec::new(),
             size_hint: 0,
@@ -439,6 +444,7 @@ impl Writer {
                 false => self.aside.push(file.number),
             }
         }
+        self.aside.extend(self.unreadable.extract_if(.., |of| *of <= number));
         let extra = self.spares.len().saturating_sub(SPARES_MAX);
         removed.extend(self.spares.drain(..extra));
         removed

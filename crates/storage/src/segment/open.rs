@@ -12,6 +12,7 @@ use super::footer::{Footer, FooterRun};
 use super::pages::{IndexAt, Page, TRAILER_BYTES};
 use super::{EXTENT_HEADER_BYTES, EXTENTS_AT, ExtentHeader, FileId};
 use crate::index::IdMap;
+use crate::journal::files::read_around;
 use crate::journal::frame::{BadHeader, FILE_HEADER_BYTES, Generation, SEGMENT, pick_header};
 use crate::{Disk, DiskFile};
 
@@ -74,11 +75,8 @@ impl OpenSegment {
 /// The disk's.
 pub(crate) fn open_segment(disk: &dyn Disk, file: FileId, anew: bool) -> io::Result<Option<OpenSegment>> {
     let handle = disk.open(&file.name(), false)?;
-    let len = handle.len()?;
-    let (mut bytes, mut copy) = ([0; FILE_HEADER_BYTES], [0; FILE_HEADER_BYTES]);
-    handle.read_at(0, &mut bytes)?;
-    handle.read_at(len.saturating_sub(FILE_HEADER_BYTES as u64), &mut copy)?;
-    let generation = match pick_header(&SEGMENT, file.number, [&bytes, &copy]) {
+    let [first, copy] = read_heads(&*handle)?;
+    let generation = match pick_header(&SEGMENT, file.number, [&first, &copy]) {
         Ok(header) => header.generation,
         Err(BadHeader::Damaged | BadHeader::Unfinished) => return Ok(None),
         Err(BadHeader::Version(version)) => {
@@ -86,10 +84,7 @@ pub(crate) fn open_segment(disk: &dyn Disk, file: FileId, anew: bool) -> io::Res
         }
     };
     let found = match find_index(&*handle, &generation)?.filter(|_| !anew) {
-        // What the disk does not give is made from the data, too.
-        Some(index) => {
-            read_page(&*handle, &generation, (&index, index.root())).ok().flatten().map(|root| (index, root))
-        }
+        Some(index) => read_page(&*handle, &generation, (&index, index.root()))?.map(|root| (index, root)),
         None => None,
     };
     let index = match found {
@@ -102,6 +97,19 @@ pub(crate) fn open_segment(disk: &dyn Disk, file: FileId, anew: bool) -> io::Res
     Ok(Some(OpenSegment { handle, generation, index }))
 }
 
+/// Both copies of the header of a file of the store; zeros stand for what the disk does not give.
+///
+/// # Errors
+/// The disk's, when it gives nothing.
+pub(crate) fn read_heads(handle: &dyn DiskFile) -> io::Result<[[u8; FILE_HEADER_BYTES]; 2]> {
+    let mut copies = [[0; FILE_HEADER_BYTES]; 2];
+    let copy_at = handle.len()?.saturating_sub(FILE_HEADER_BYTES as u64);
+    for (copy, at) in copies.iter_mut().zip([0, copy_at]) {
+        read_around(handle, at, copy)?;
+    }
+    Ok(copies)
+}
+
 /// Where the index lies, if the trailer passes its check.
 ///
 /// # Errors
@@ -110,7 +118,7 @@ pub(crate) fn find_index(handle: &dyn DiskFile, generation: &Generation) -> io::
     let len = handle.len()?;
     let mut trailer = [0; TRAILER_BYTES];
     let behind = (TRAILER_BYTES + FILE_HEADER_BYTES) as u64;
-    handle.read_at(len.saturating_sub(behind), &mut trailer)?;
+    read_around(handle, len.saturating_sub(behind), &mut trailer)?;
     Ok(IndexAt::decode(generation, &trailer, len))
 }
 
@@ -125,7 +133,7 @@ pub(crate) fn read_page(
 ) -> io::Result<Option<Page>> {
     let (at, bytes) = index.place(number);
     let mut buffer = vec![0; bytes];
-    let got = handle.read_at(at, &mut buffer)?;
+    let got = read_around(handle, at, &mut buffer)?;
     Ok(buffer.get(..got).and_then(|bytes| Page::decode(generation, number, bytes)))
 }
 
@@ -178,7 +186,7 @@ pub(crate) fn rebuild(handle: &dyn DiskFile, generation: &Generation) -> io::Res
     let mut bytes = [0; EXTENT_HEADER_BYTES];
     let mut step = u64::from(STEP_BYTES);
     while at < end {
-        let got = handle.read_at(at, &mut bytes)?;
+        let got = read_around(handle, at, &mut bytes)?;
         let header = bytes.get(..got).and_then(|bytes| ExtentHeader::decode(generation, bytes));
         match header.filter(|header| at + header.whole_bytes() <= end) {
             Some(header) => {

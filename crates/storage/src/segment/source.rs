@@ -12,8 +12,8 @@ use super::open::{OpenSegment, open_segment};
 use super::{EXTENT_HEADER_BYTES, ExtentHeader, FileId};
 use crate::Disk;
 use crate::index::{Extent, IdMap, Run};
-use crate::journal::files::{JournalFile, Unread, is_unreadable, read_again};
-use crate::journal::frame::{FILE_HEADER_BYTES, file_name};
+use crate::journal::files::{JournalFile, Unread, gives_others, is_unreadable, read_again};
+use crate::journal::frame::file_name;
 use crate::reads::{Place, Source as PlaceSource, read_place};
 
 /// What is read of a run at once.
@@ -96,8 +96,8 @@ impl Sources {
     }
 }
 
-// What lies at `place`; `None`: the file does not reach so far, or the disk does not give it though it gives the file's
-// beginning: then that is noted.
+// What lies at `place`; `None`: the file does not reach so far, or the disk does not give it though it gives others of
+// the file: then that is noted.
 fn read_place_again(file: &JournalFile, place: Place, log: LogId) -> io::Result<Option<Bytes>> {
     let mut buffer = vec![0; place.bytes];
     let error = match read_again(&*file.handle, place.at, &mut buffer) {
@@ -105,7 +105,7 @@ fn read_place_again(file: &JournalFile, place: Place, log: LogId) -> io::Result<
         Err(error) => error,
     };
     let name = file_name(u64::from(file.number));
-    if is_unreadable(&error) && read_again(&*file.handle, 0, &mut [0; FILE_HEADER_BYTES]).is_ok() {
+    if is_unreadable(&error) && gives_others(&*file.handle) {
         tracing::error!(%error, at = place.at, bytes = place.bytes, %log, "{name} cannot be read: it is given up here");
         file.note_unread(Unread { at: place.at, bytes: place.bytes as u64, log: Some(log) });
         return Ok(None);

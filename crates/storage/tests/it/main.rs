@@ -9,6 +9,7 @@ mod compaction_faults;
 mod damage;
 mod faults;
 mod format;
+mod heads;
 mod indexes;
 mod model;
 mod pace;
