@@ -52,6 +52,7 @@ impl ErrorCode {
     pub const MEMBER_ID_REQUIRED: ErrorCode = ErrorCode(79);
     pub const GROUP_MAX_SIZE_REACHED: ErrorCode = ErrorCode(81);
     pub const FENCED_INSTANCE_ID: ErrorCode = ErrorCode(82);
+    pub const GROUP_SUBSCRIBED_TO_TOPIC: ErrorCode = ErrorCode(86);
     pub const INVALID_RECORD: ErrorCode = ErrorCode(87);
     pub const UNKNOWN_TOPIC_ID: ErrorCode = ErrorCode(100);
     pub const MISMATCHED_ENDPOINT_TYPE: ErrorCode = ErrorCode(114);

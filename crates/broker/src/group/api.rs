@@ -112,11 +112,12 @@ impl Broker {
         self.groups.delete(&mut self.core, group, now)
     }
 
-    /// Forgets what a group without members has committed on some partitions; what it has not committed is no error.
-    /// The answer is held back until `written` reaches the [`Lsn`].
+    /// Forgets what a group has committed on some partitions; what it has not committed is no error. The group may have
+    /// members: whoever calls knows that none of them reads there. The answer is held back until `written` reaches the
+    /// [`Lsn`].
     ///
     /// # Errors
-    /// [`GroupError::NotFound`], [`GroupError::NotEmpty`].
+    /// [`GroupError::NotFound`].
     pub fn delete_offsets(&mut self, group: &str, which: &[(Name, u32)], now: Now) -> Result<Lsn, GroupError> {
         self.core.now = now;
         self.groups.delete_offsets(&mut self.core, group, which, now)

@@ -173,7 +173,7 @@ impl Coordinator {
         Ok(self.stored)
     }
 
-    /// Forgets some committed offsets of a group without members.
+    /// Forgets some committed offsets of a group.
     pub(crate) fn delete_offsets(
         &mut self,
         core: &mut Core,

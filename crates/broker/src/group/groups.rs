@@ -124,13 +124,13 @@ impl Groups {
         Ok(())
     }
 
-    /// Forgets some committed offsets of a group without members.
+    /// Forgets some committed offsets of a group.
     pub(crate) fn delete_offsets(&mut self, name: &str, which: &[(Name, u32)], now: Now) -> Result<(), GroupError> {
         self.desk.now = now;
-        self.check_deserted(name)?;
-        if let Some(group) = self.by_name.get_mut(name) {
-            group.remove_offsets(which, &mut self.desk);
-        }
+        let group = self.by_name.get_mut(name).ok_or(GroupError::NotFound)?;
+        group.remove_offsets(which, &mut self.desk);
+        let name = group.name.clone();
+        self.forget_if_blank(&name);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod api_versions;
 mod asker;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
@@ -23,6 +24,7 @@ mod list_groups;
 mod list_offsets;
 mod metadata;
 mod offset_commit;
+mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
@@ -77,7 +79,7 @@ const fn row_of(
 }
 
 /// All APIs, by key.
-pub(crate) static ROWS: [&Row; 25] = [
+pub(crate) static ROWS: [&Row; 27] = [
     &produce::ROW,
     &fetch::ROW,
     &list_offsets::ROW,
@@ -101,6 +103,8 @@ pub(crate) static ROWS: [&Row; 25] = [
     &describe_configs::ROW,
     &alter_configs::ROW,
     &incremental_alter_configs::ROW,
+    &delete_groups::ROW,
+    &offset_delete::ROW,
     &describe_log_dirs::ROW,
     &describe_cluster::ROW,
 ];
@@ -199,6 +203,8 @@ bodies! {
     describe_configs: describe_configs::DescribeConfigsRequest<'_>;
     alter_configs: alter_configs::AlterConfigsRequest<'_>;
     incremental_alter_configs: incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
+    delete_groups: delete_groups::DeleteGroupsRequest<'_>;
+    offset_delete: offset_delete::OffsetDeleteRequest<'_>;
     describe_log_dirs: describe_log_dirs::DescribeLogDirsRequest<'_>;
     describe_cluster: describe_cluster::DescribeClusterRequest;
 }

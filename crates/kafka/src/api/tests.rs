@@ -123,6 +123,10 @@ tables! {
     create_partitions: create_partitions::CreatePartitionsResponse<'_>, theirs::CreatePartitionsResponse;
     describe_log_dirs: describe_log_dirs::DescribeLogDirsRequest<'_>, theirs::DescribeLogDirsRequest;
     describe_log_dirs: describe_log_dirs::DescribeLogDirsResponse<'_>, theirs::DescribeLogDirsResponse;
+    delete_groups: delete_groups::DeleteGroupsRequest<'_>, theirs::DeleteGroupsRequest;
+    delete_groups: delete_groups::DeleteGroupsResponse<'_>, theirs::DeleteGroupsResponse;
+    offset_delete: offset_delete::OffsetDeleteRequest<'_>, theirs::OffsetDeleteRequest;
+    offset_delete: offset_delete::OffsetDeleteResponse<'_>, theirs::OffsetDeleteResponse;
     delete_topics: delete_topics::DeleteTopicsRequest<'_>, theirs::DeleteTopicsRequest;
     delete_topics: delete_topics::DeleteTopicsResponse<'_>, theirs::DeleteTopicsResponse;
     delete_records: delete_records::DeleteRecordsRequest<'_>, theirs::DeleteRecordsRequest;

@@ -31,6 +31,8 @@ fn needs(api: i16) -> &'static [Need] {
         10 | 15 | 16 => &[AnyOnGroup],
         11..=14 => &[Group(Read)],
         19 | 20 | 21 | 33 | 37 | 44 => &[Topic(Configure)],
+        42 => &[Group(Configure)],
+        47 => &[Topic(Read), Group(Configure)],
         18 | 22 | 60 => &[],
         other => panic!("request {other} has a row, but nothing says what it needs"),
     }
@@ -79,7 +81,7 @@ fn ask(rig: &mut Rig, client: usize, api: i16) -> Vec<i16> {
     match api {
         0 => vec![rig.produce(client, "t", &plain_batch(1), -1).0],
         8..=16 if api != 15 && api != 16 && api != 10 => ask_as_member(rig, client, api),
-        10 | 15 | 16 => ask_about_groups(rig, client, api),
+        10 | 15 | 16 | 42 | 47 => ask_about_groups(rig, client, api),
         19 | 20 | 21 | 33 | 37 | 44 => ask_to_change(rig, client, api),
         _ => ask_about_topics(rig, client, api),
     }
@@ -233,6 +235,21 @@ fn ask_about_groups(rig: &mut Rig, client: usize, api: i16) -> Vec<i16> {
             codes!(rig, client, list_groups 5, list_groups::ListGroupsRequest::default(), got => {
                 let got: list_groups::ListGroupsResponse<'_> = got;
                 vec![if got.groups.is_empty() { -2 } else { 0 }]
+            })
+        }
+        42 => {
+            codes!(rig, client, delete_groups 2, delete_groups::DeleteGroupsRequest { groups_names: vec![G] }, got => {
+                let got: delete_groups::DeleteGroupsResponse<'_> = got;
+                vec![got.results[0].error_code]
+            })
+        }
+        47 => {
+            let partitions = vec![offset_delete::OffsetDeletePartition::default()];
+            let topics = vec![offset_delete::OffsetDeleteTopic { name: T, partitions }];
+            codes!(rig, client, offset_delete 0, offset_delete::OffsetDeleteRequest { group_id: G, topics }, got => {
+                let got: offset_delete::OffsetDeleteResponse<'_> = got;
+                let partitions = got.topics.iter().flat_map(|topic| &topic.partitions);
+                [got.error_code].into_iter().chain(partitions.map(|partition| partition.error_code)).collect()
             })
         }
         other => panic!("nothing tries request {other}"),

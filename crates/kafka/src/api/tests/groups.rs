@@ -1,7 +1,8 @@
 //! Groups: joined, synced, committed to, described, over the wire.
 
 use super::super::{
-    describe_groups, heartbeat, join_group, leave_group, list_groups, offset_commit, offset_fetch, sync_group,
+    delete_groups, describe_groups, heartbeat, join_group, leave_group, list_groups, offset_commit, offset_delete,
+    offset_fetch, sync_group,
 };
 use super::rig::Rig;
 use crate::wire::{Blob, Text};
@@ -331,5 +332,90 @@ fn groups_are_described_and_listed_with_their_filters() {
         let reply = rig.ask(client, &list_groups::ROW, 5, &request);
         let response: list_groups::ListGroupsResponse<'_> = reply.read();
         assert_eq!((response.error_code, response.groups.len()), (0, count));
+    }
+}
+
+fn delete(rig: &mut Rig, client: usize, groups: &[&'static str]) -> Vec<(String, i16)> {
+    let groups_names = groups.iter().map(|group| Text::Borrowed(*group)).collect();
+    let reply = rig.ask(client, &delete_groups::ROW, 2, &delete_groups::DeleteGroupsRequest { groups_names });
+    let response: delete_groups::DeleteGroupsResponse<'_> = reply.read();
+    response.results.iter().map(|result| (result.group_id.to_string(), result.error_code)).collect()
+}
+
+/// Top code, and the code of each partition that is answered.
+fn delete_offsets(rig: &mut Rig, client: usize, group: &str, which: &[(&str, &[i32])]) -> (i16, Vec<i16>) {
+    let topics = which.iter().map(|(name, partitions)| offset_delete::OffsetDeleteTopic {
+        name: Text::Borrowed(name),
+        partitions: partitions.iter().map(|at| offset_delete::OffsetDeletePartition { partition_index: *at }).collect(),
+    });
+    let request = offset_delete::OffsetDeleteRequest { group_id: Text::Borrowed(group), topics: topics.collect() };
+    let reply = rig.ask(client, &offset_delete::ROW, 0, &request);
+    let response: offset_delete::OffsetDeleteResponse<'_> = reply.read();
+    let codes = response.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.error_code);
+    (response.error_code, codes.collect())
+}
+
+#[test]
+fn groups_and_offsets_that_nobody_uses_are_deleted_and_stay_so() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    rig.make_topic("u", 1);
+    let client = rig.connect();
+    for topic in ["t", "u"] {
+        assert_eq!(commit(&mut rig, client, topic, None, 7), 0);
+    }
+    assert_eq!(delete_offsets(&mut rig, client, "g", &[("t", &[0, 0, 5]), ("x", &[0])]), (0, vec![0, 3, 3]));
+    assert_eq!(delete_offsets(&mut rig, client, "none", &[("t", &[0])]), (69, vec![]));
+    assert_eq!(delete_offsets(&mut rig, client, "", &[("t", &[0])]), (24, vec![]));
+    let mut rig = Rig::on(rig.disk.kill());
+    let client = rig.connect();
+    assert_eq!(all_committed(&mut rig, client, "g").1, [("u".into(), 7)]);
+    assert_eq!(delete(&mut rig, client, &["g", "none", "g"]), [("g".to_owned(), 0), ("none".to_owned(), 69)]);
+    let mut rig = Rig::on(rig.disk.kill());
+    let client = rig.connect();
+    assert_eq!(all_committed(&mut rig, client, "g").1, []);
+    assert_eq!(delete(&mut rig, client, &["g"]), [("g".to_owned(), 69)]);
+}
+
+#[test]
+fn what_members_read_is_not_deleted_under_them() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    rig.make_topic("u", 1);
+    let (first, second) = (rig.connect(), rig.connect());
+    for (kind, metadata, wanted) in [
+        ("consumer", &b"\0\0\0\0\0\x01\0\x01u\xff\xff\xff\xff"[..], (0, vec![0, 86])),
+        ("consumer", b"neither version nor topics", (0, vec![86, 86])),
+        ("connect", b"whatever", (68, vec![])),
+    ] {
+        let mut request = join_request("", Some("static"));
+        request.protocol_type = kind.into();
+        request.protocols[0].metadata = Blob::Borrowed(metadata);
+        rig.send(first, &join_group::ROW, 9, &request);
+        let member = loop {
+            assert_ne!(delete(&mut rig, second, &["g"])[0].1, 0, "somebody has asked to be let in");
+            if let Some(reply) = rig.try_reply(first, &join_group::ROW, 9) {
+                let joined: join_group::JoinGroupResponse<'_> = reply.read();
+                let id = joined.member_id.to_string();
+                break Member { id, generation: joined.generation_id, instance: Some("static") };
+            }
+            let while_joining = delete_offsets(&mut rig, second, "g", &[("t", &[0])]);
+            assert!(while_joining == (0, vec![86]) || while_joining == (68, vec![]), "{while_joining:?}");
+            rig.wait(100);
+        };
+        let request = sync_group::SyncGroupRequest {
+            group_id: "g".into(),
+            member_id: Text::Borrowed(&member.id),
+            generation_id: member.generation,
+            group_instance_id: Some("static".into()),
+            ..Default::default()
+        };
+        rig.ask(first, &sync_group::ROW, 3, &request);
+        assert_eq!(delete_offsets(&mut rig, second, "g", &[("t", &[0]), ("u", &[0])]), wanted, "{kind}");
+        let leaving = leave_group::MemberIdentity { member_id: Text::Borrowed(&member.id), ..Default::default() };
+        let request =
+            leave_group::LeaveGroupRequest { group_id: "g".into(), members: vec![leaving], ..Default::default() };
+        rig.ask(first, &leave_group::ROW, 5, &request);
+        assert_eq!(delete(&mut rig, second, &["g"])[0].1, 0);
     }
 }
