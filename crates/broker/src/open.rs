@@ -152,11 +152,8 @@ fn recover_producers(core: &mut Core, records: &mut Records) {
     let of_logs: Vec<Owner> = records.keys().copied().filter(|owner| owner.kind == state::PRODUCERS).collect();
     for owner in of_logs {
         let told = records.remove(&owner).unwrap_or_default();
-        let Some(partition) = core.partitions.get_mut(LogId(owner.id)) else {
-            continue;
-        };
         match Producers::recover(&told) {
-            Ok(producers) => partition.producers = Some(Box::new(producers)),
+            Ok(producers) => core.partitions.recover_producers(LogId(owner.id), producers),
             Err(why) => tracing::error!(%why, log = owner.id, "the producers of a log cannot be read: forgotten"),
         }
     }

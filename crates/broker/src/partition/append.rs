@@ -43,8 +43,7 @@ impl Core {
         record.clear();
         self.scratch = record;
         let lsn = stored?;
-        if let Some(partition) = self.partitions.get_mut(request.log) {
-            let producers = partition.producers.get_or_insert_default();
+        if let Some(producers) = self.partitions.producers_for(request.log, batch.id) {
             producers.stored(batch, base, self.now.wall, lsn, request.policy);
         }
         Ok(Appended { base, log_start: self.log_start(request.log), lsn })

@@ -29,10 +29,21 @@ pub(crate) struct Partition {
     followers: Option<Box<Vec<Following>>>,
 }
 
+/// Producers remembered of one log: their snapshot is one record, of a megabyte then.
+const PRODUCERS_OF_LOG_MAX: usize = 10_000;
+
+/// Producers remembered of all logs: some 60 MB.
+const PRODUCERS_MAX: usize = 250_000;
+
+/// Where there are too many, one in so many is forgotten at once: looking for the oldest costs as much as there are.
+const FORGET_SHARE: usize = 16;
+
 /// All logs.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
     by_log: IdMap<LogId, Partition>,
+    /// Producers that are remembered, of all logs.
+    producers: usize,
     /// Logs with an entry that waits to be written, by turn.
     to_write: VecDeque<(Lsn, LogId)>,
     /// Logs with an entry that waits to be synced, by turn.
@@ -64,6 +75,7 @@ impl Partitions {
     /// Forgets a log. Watches on it fire.
     pub(crate) fn remove(&mut self, log: LogId, events: &mut Events) {
         if let Some(mut partition) = self.by_log.remove(&log) {
+            self.producers -= partition.producers.as_ref().map_or(0, |producers| producers.count());
             self.watches.moved(log, Offset(u64::MAX), |session, call| events.push(session, Event::Readable(call)));
             if let Some(followers) = &mut partition.followers {
                 self.follows.moved(followers);
@@ -191,12 +203,45 @@ impl Partitions {
         }
     }
 
+    /// Gives `log` the producers that its records tell of.
+    pub(crate) fn recover_producers(&mut self, log: LogId, producers: Producers) {
+        let Some(partition) = self.by_log.get_mut(&log) else { return };
+        self.producers += producers.count();
+        partition.producers = Some(Box::new(producers));
+        self.bound_producers(log, (PRODUCERS_OF_LOG_MAX, PRODUCERS_MAX));
+    }
+
+    /// The producers of `log`, to which `id` is about to be added; others are forgotten if there are too many.
+    pub(crate) fn producers_for(&mut self, log: LogId, id: i64) -> Option<&mut Producers> {
+        let known = self.by_log.get(&log)?.producers.as_ref();
+        if !known.is_some_and(|producers| producers.knows(id)) {
+            self.bound_producers(log, (PRODUCERS_OF_LOG_MAX - 1, PRODUCERS_MAX - 1));
+            self.producers += 1;
+        }
+        Some(self.by_log.get_mut(&log)?.producers.get_or_insert_default())
+    }
+
+    /// Forgets the longest idle where there are more than `of_log` of this log or `of_all` of all.
+    fn bound_producers(&mut self, log: LogId, (of_log, of_all): (usize, usize)) {
+        let count = self.by_log.get(&log).and_then(|partition| partition.producers.as_ref()).map_or(0, |of| of.count());
+        if count > of_log {
+            let own = self.by_log.get_mut(&log).and_then(|partition| partition.producers.as_deref_mut());
+            self.producers -= forget_oldest(&mut [own], count - of_log);
+        }
+        if self.producers > of_all {
+            let all = self.by_log.values_mut().map(|partition| partition.producers.as_deref_mut());
+            self.producers -= forget_oldest(&mut all.collect::<Vec<_>>(), self.producers - of_all);
+        }
+    }
+
     /// Forgets producers that have been idle for long; answers the logs that have none left.
     pub(crate) fn expire_producers(&mut self, now: Wall) -> Vec<LogId> {
         let mut without = Vec::new();
+        self.producers = 0;
         for (log, partition) in &mut self.by_log {
             if let Some(producers) = &mut partition.producers {
                 producers.expire(now);
+                self.producers += producers.count();
                 if producers.is_empty() {
                     partition.producers = None;
                     without.push(*log);
@@ -204,5 +249,81 @@ impl Partitions {
             }
         }
         without
+    }
+}
+
+/// Forgets at least `wanted` of the producers of several logs, those that have not written for longest; answers how
+/// many.
+fn forget_oldest(of: &mut [Option<&mut Producers>], wanted: usize) -> usize {
+    let mut used: Vec<Wall> = of.iter().flatten().flat_map(|producers| producers.used()).collect();
+    let count = wanted.max(used.len() / FORGET_SHARE).min(used.len());
+    let Some(last) = count.checked_sub(1) else { return 0 };
+    let (older, since, _) = used.select_nth_unstable(last);
+    let (since, mut ties) = (*since, 1 + older.iter().filter(|used| **used == *since).count());
+    for producers in of.iter_mut().flatten() {
+        producers.forget_before(since, &mut ties);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::Lsn;
+
+    use super::*;
+    use crate::partition::ProducerBatch;
+    use crate::queue::QueueKind;
+
+    fn add(partitions: &mut Partitions, log: u64, id: i64, at: i64) {
+        let batch = ProducerBatch { id, epoch: 0, first_sequence: 0, last_sequence: 0 };
+        let producers = partitions.producers_for(LogId(log), id).unwrap();
+        producers.stored(batch, Offset(0), Wall(at), Lsn(1), SyncPolicy::None);
+    }
+
+    fn count(partitions: &Partitions, log: u64) -> usize {
+        partitions.get(LogId(log)).unwrap().producers.as_ref().map_or(0, |producers| producers.count())
+    }
+
+    #[test]
+    fn of_too_many_producers_of_a_log_the_longest_idle_are_forgotten() {
+        let mut partitions = Partitions::default();
+        partitions.add(LogId(1), Offset(0), LogSettings::of_queue(QueueKind::Plain));
+        for id in 0..PRODUCERS_OF_LOG_MAX as i64 {
+            add(&mut partitions, 1, id, 1000 + id / 3); // some at the same time
+        }
+        add(&mut partitions, 1, 0, 9_000_000); // it has written again
+        assert_eq!(count(&partitions, 1), PRODUCERS_OF_LOG_MAX);
+        add(&mut partitions, 1, -5, 9_000_001);
+        let forgotten = PRODUCERS_OF_LOG_MAX / FORGET_SHARE;
+        assert_eq!(count(&partitions, 1), PRODUCERS_OF_LOG_MAX + 1 - forgotten);
+        let producers = partitions.get(LogId(1)).unwrap().producers.as_ref().unwrap();
+        assert!(producers.knows(0) && producers.knows(-5) && !producers.knows(1));
+        assert!(!producers.knows(forgotten as i64 - 3) && producers.knows(forgotten as i64 + 3));
+        assert_eq!(partitions.producers, count(&partitions, 1));
+    }
+
+    #[test]
+    fn of_too_many_producers_in_all_the_longest_idle_are_forgotten_wherever_they_wrote() {
+        let mut partitions = Partitions::default();
+        for log in 0..30 {
+            partitions.add(LogId(log), Offset(0), LogSettings::of_queue(QueueKind::Plain));
+        }
+        for id in 0..=PRODUCERS_MAX as i64 {
+            add(&mut partitions, id as u64 % 30, id, 7);
+        }
+        let left = PRODUCERS_MAX + 1 - PRODUCERS_MAX / FORGET_SHARE;
+        assert_eq!((partitions.producers, (0..30).map(|log| count(&partitions, log)).sum()), (left, left));
+        assert!(
+            partitions
+                .get(LogId(PRODUCERS_MAX as u64 % 30))
+                .unwrap()
+                .producers
+                .as_ref()
+                .unwrap()
+                .knows(PRODUCERS_MAX as i64)
+        );
+        let mut events = Events::default();
+        (0..30).for_each(|log| partitions.remove(LogId(log), &mut events));
+        assert_eq!(partitions.producers, 0);
     }
 }

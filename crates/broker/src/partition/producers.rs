@@ -1,6 +1,9 @@
 //! The idempotent producers of one log: which of their batches are stored already, so that a retry is answered with the
 //! old place instead of being stored twice. Known by bytes committed together with the append itself.
 //!
+//! How many are remembered is bounded, for each log and for all: those that have not written for longest are forgotten
+//! first. To a forgotten one the same happens as to one that has been idle for a day.
+//!
 //! The rules are those that Kafka's clients rely on: the last 5 batches of a producer are remembered; a producer not
 //! known may begin anywhere; a newer epoch begins at 0 and fences the older; sequences wrap from 2³¹−1 to 0.
 
@@ -94,6 +97,31 @@ impl Producers {
         }
         let expected = producer.batches.last().map_or(0, |seen| next_sequence(seen.last));
         if batch.first_sequence == expected { Ok(Verdict::New) } else { Err(gap(expected)) }
+    }
+
+    /// Whether it is one that is remembered.
+    pub(crate) fn knows(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// How many are remembered.
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// When each of them last wrote.
+    pub(crate) fn used(&self) -> impl Iterator<Item = Wall> {
+        self.by_id.values().map(|producer| producer.used)
+    }
+
+    /// Forgets those that last wrote before `since`, and of those that wrote just then no more than `ties`; takes from
+    /// `ties` how many those were.
+    pub(crate) fn forget_before(&mut self, since: Wall, ties: &mut usize) {
+        self.by_id.retain(|_, producer| {
+            let is_tie = producer.used == since && *ties > 0;
+            *ties -= usize::from(is_tie);
+            producer.used >= since && !is_tie
+        });
     }
 
     /// Remembers that `batch` was stored at `base`.
