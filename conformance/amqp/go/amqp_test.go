@@ -347,3 +347,27 @@ func TestConfirmedMessagesSurvive(t *testing.T) {
 		})
 	}
 }
+
+// What a client of this library can ask for that is refused: its connection ends, others go on.
+func TestBadInputEndsItsConnectionAndNoOther(t *testing.T) {
+	b := fourfold.Start(t)
+	other, name := dial(t, b), fourfold.Name(t)
+	declare(t, other, name)
+	connection, err := amqp.Dial(b.AMQP())
+	must(t, err)
+	closed := connection.NotifyClose(make(chan *amqp.Error, 1))
+	channel := open(t, connection)
+	must(t, channel.Publish("", name, false, true, amqp.Publishing{Body: []byte("at once")}))
+	select {
+	case why := <-closed:
+		if why.Code != 540 {
+			t.Fatalf("immediate is answered %v", why)
+		}
+	case <-time.After(soon):
+		t.Fatal("immediate is not refused")
+	}
+	put(t, other, "", name, "still here")
+	if count := depth(t, other, name); count != 1 {
+		t.Fatalf("%d messages", count)
+	}
+}

@@ -162,6 +162,15 @@ describe('publishing', () => {
     assert.ok((await get(channel, queue)).content.equals(body));
     await own.close();
   });
+
+  test('smaller frames are refused, and others go on', async () => {
+    await assert.rejects(connect(broker, '?frameMax=1000'));
+    const channel = await connection.createConfirmChannel();
+    const queue = (await channel.assertQueue(name('q'))).queue;
+    channel.sendToQueue(queue, Buffer.from('still here'));
+    await channel.waitForConfirms();
+    await channel.close();
+  });
 });
 
 describe('consuming', () => {

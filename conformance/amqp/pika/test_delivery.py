@@ -191,3 +191,55 @@ def test_a_lost_connection_gives_its_messages_back(broker, channel, name):
     other._impl._transport._sock.shutdown(socket.SHUT_RDWR)
     back = [get(channel, name), get(channel, name)]
     assert [(method.redelivered, body) for method, _, body in back] == [(True, b"1"), (True, b"2")]
+
+
+BAD = [
+    (dict(delivery_mode=3), "invalid message: {delivery_mode_unknown,3}"),
+    (dict(user_id="other"), "user_id property set to 'other' but authenticated user was 'guest'"),
+    (dict(expiration="abc"), "invalid expiration 'abc'"),
+    (dict(headers={"CC": "q"}), "CC"),
+]
+
+
+@pytest.mark.parametrize("properties, said", BAD, ids=[next(iter(properties)) for properties, _ in BAD])
+def test_a_message_with_bad_properties_closes_its_channel_and_no_other(connection, channel, name, properties, said):
+    channel.queue_declare(name)
+    bad = connection.channel()
+    bad.confirm_delivery()
+    put(bad, name, b"good")
+    asked = pika.BasicProperties()
+    asked.__dict__.update(properties)
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        put(bad, name, b"bad", properties=asked)
+    assert closed.value.reply_code == 406 and said in closed.value.reply_text
+    assert get(channel, name, auto_ack=True)[2] == b"good" and count(channel, name) == 0
+    channel.queue_delete(name)
+
+
+def test_a_message_too_large_closes_its_channel_and_no_other(broker, connection, channel, name):
+    most = 128 << 20 if "amqp" in broker.peer else 16 << 20
+    channel.queue_declare(name)
+    bad = connection.channel()
+    bad.confirm_delivery()
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        put(bad, name, bytes(most + 1))
+    text = f"PRECONDITION_FAILED - message size {most + 1} is larger than configured max size {most}"
+    assert (closed.value.reply_code, closed.value.reply_text) == (406, text)
+    put(channel, name, b"small")
+    assert get(channel, name, auto_ack=True)[2] == b"small"
+    channel.queue_delete(name)
+
+
+def test_where_confirms_are_asked_for_a_publish_to_nowhere_closes_the_channel(connection, name):
+    channel = connection.channel()
+    channel.queue_declare(name)
+    channel.confirm_delivery()
+    put(channel, name, b"confirmed")
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        put(channel, name, b"lost", exchange="nosuch")
+    assert (closed.value.reply_code, closed.value.reply_text) == (404, "NOT_FOUND - no exchange 'nosuch' in vhost '/'")
+    fresh = connection.channel()
+    fresh.confirm_delivery()
+    put(fresh, name, b"again")
+    assert count(fresh, name) == 2, "what was confirmed is there, and numbers begin anew"
+    fresh.queue_delete(name)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,16 +22,17 @@ const readySeconds = 30
 type Broker struct {
 	t       testing.TB
 	home    string
+	options []string
 	doors   map[string]string
 	peers   map[string]string
 	command *exec.Cmd
 	waited  chan error
 }
 
-// Start starts a broker that ends with the test.
-func Start(t testing.TB) *Broker {
+// Start starts a broker that ends with the test, with these options beside; one that has a certificate speaks TLS, too.
+func Start(t testing.TB, options ...string) *Broker {
 	t.Helper()
-	b := &Broker{t: t, home: t.TempDir(), doors: map[string]string{}, peers: map[string]string{}}
+	b := &Broker{t: t, home: t.TempDir(), options: options, doors: map[string]string{}, peers: map[string]string{}}
 	for _, door := range []string{"kafka", "amqp"} {
 		if peer := os.Getenv("PEER_" + strings.ToUpper(door)); peer != "" {
 			b.peers[door] = peer
@@ -38,6 +40,9 @@ func Start(t testing.TB) *Broker {
 	}
 	for _, door := range []string{"kafka", "amqp", "http"} {
 		b.doors[door] = "127.0.0.1:0"
+	}
+	if slices.Contains(options, "--tls-cert") {
+		b.doors["amqps"] = "127.0.0.1:0"
 	}
 	b.Restart()
 	t.Cleanup(b.close)
@@ -49,6 +54,12 @@ func (b *Broker) Kafka() string { return b.door("kafka") }
 
 // AMQP is the address for AMQP clients.
 func (b *Broker) AMQP() string { return "amqp://guest:guest@" + b.door("amqp") + "/" }
+
+// AMQPS is the address for AMQP clients that speak TLS, by the name in the server's certificate.
+func (b *Broker) AMQPS() string {
+	_, port, _ := strings.Cut(b.door("amqps"), ":")
+	return "amqps://guest:guest@localhost:" + port + "/"
+}
 
 func (b *Broker) door(name string) string {
 	if peer, has := b.peers[name]; has {
@@ -66,6 +77,7 @@ func (b *Broker) Restart() {
 	ready := filepath.Join(b.home, "ready.json")
 	os.Remove(ready)
 	args := []string{"serve", "--data", filepath.Join(b.home, "data"), "--ready-file", ready}
+	args = append(args, b.options...)
 	for door, address := range b.doors {
 		args = append(args, "--"+door, address)
 	}
