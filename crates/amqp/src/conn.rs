@@ -1,6 +1,5 @@
 //! What all channels of a connection share, and what a method's handler is given.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use broker::access::{DEFAULT_TENANT, Operation, Pass, Resource};
@@ -8,7 +7,7 @@ use broker::connection::ConnectionFigures;
 use broker::queue::{ConsumerId, Delivery, DeliveryKey, Settle};
 use broker::routing::MailboxId;
 use broker::secured::Certificate;
-use broker::{Broker, CallId, Cx, Lsn, Peer, Progress, SessionId, SyncPolicy};
+use broker::{Broker, CallId, Cx, IdMap, Lsn, Peer, Progress, SessionId, SyncPolicy};
 use model::{Mono, Name, Now};
 
 use crate::channel::Channel;
@@ -41,7 +40,7 @@ pub struct Conn {
     /// Settlements gathered from one input.
     pub settles: Settles,
     /// The channel of each consumer.
-    pub consumers: HashMap<ConsumerId, u16>,
+    pub consumers: IdMap<ConsumerId, u16>,
     /// The channel of each consumer of direct answers.
     pub mailboxes: Vec<(MailboxId, u16)>,
     /// A publish that the storage had no room for: tried again until it has.
@@ -149,7 +148,7 @@ impl Conn {
             channel_count_max: 0,
             cancel_notify: false,
             settles: Settles::default(),
-            consumers: HashMap::new(),
+            consumers: IdMap::default(),
             mailboxes: Vec::new(),
             stalled: None,
             alarmed: None,
@@ -229,7 +228,7 @@ impl Conn {
         for (_, delivery) in channel.parked.drain(..) {
             settles.add(delivery.key, Settle::Requeue);
         }
-        self.settles.flush(self.peer.session, &self.consumers, broker);
+        self.settles.flush(self.peer.session, broker);
         broker.channel_closed(self.peer.session, channel.number);
         self.confirms_waiting -= channel.confirms.take().map_or(0, |confirms| confirms.waiting());
         self.finished(channel);
@@ -252,7 +251,7 @@ impl Conn {
         for delivery in deliveries {
             self.settles.add(delivery.key, Settle::Requeue);
         }
-        self.settles.flush(self.peer.session, &self.consumers, broker);
+        self.settles.flush(self.peer.session, broker);
     }
 }
 
@@ -270,7 +269,7 @@ pub struct Settles {
     acks: Vec<DeliveryKey>,
     requeues: Vec<DeliveryKey>,
     discards: Vec<DeliveryKey>,
-    credits: Vec<(ConsumerId, u32)>,
+    credits: Vec<(u64, ConsumerId, u32)>,
 }
 
 impl Settles {
@@ -283,16 +282,16 @@ impl Settles {
         }
     }
 
-    /// The consumer may be sent one more.
-    pub fn credit(&mut self, consumer: ConsumerId) {
+    /// The consumer that had `key` may be sent one more.
+    pub fn credit(&mut self, key: DeliveryKey, consumer: ConsumerId) {
         match self.credits.last_mut() {
-            Some((last, more)) if *last == consumer => *more += 1,
-            _ => self.credits.push((consumer, 1)),
+            Some((_, last, more)) if *last == consumer => *more += 1,
+            _ => self.credits.push((key.queue, consumer, 1)),
         }
     }
 
     /// Tells the core.
-    pub fn flush(&mut self, session: SessionId, consumers: &HashMap<ConsumerId, u16>, broker: &mut Broker) {
+    pub fn flush(&mut self, session: SessionId, broker: &mut Broker) {
         for (keys, how) in [
             (&mut self.acks, Settle::Ack),
             (&mut self.discards, Settle::Discard),
@@ -306,10 +305,8 @@ impl Settles {
             }
             keys.clear();
         }
-        for (consumer, more) in self.credits.drain(..) {
-            if consumers.contains_key(&consumer) {
-                broker.credit(consumer, more);
-            }
+        for (queue, consumer, more) in self.credits.drain(..) {
+            broker.credit_in(queue, consumer, more);
         }
     }
 }
@@ -369,7 +366,7 @@ impl Call<'_, '_> {
 
     /// Hands the core all settlements gathered: before anything that could see their effect.
     pub fn flush(&mut self) {
-        self.conn.settles.flush(self.conn.peer.session, &self.conn.consumers, self.cx.broker);
+        self.conn.settles.flush(self.conn.peer.session, self.cx.broker);
     }
 
     /// The queue a method names: the one declared last if it names none.

@@ -185,7 +185,7 @@ impl AmqpSession {
     /// A delivery is not acknowledged in the time that its queue gives: its channel is closed, and gives it back.
     pub(crate) fn settle_late(&mut self, key: DeliveryKey, ms: u64, cx: &mut Cx<'_>) {
         // Acknowledged in this very turn is acknowledged.
-        self.conn.settles.flush(self.conn.peer.session, &self.conn.consumers, cx.broker);
+        self.conn.settles.flush(self.conn.peer.session, cx.broker);
         let Some(number) = self.channels.find_where(|channel| channel.unacked.has(key)) else { return };
         let text = format!(
             "delivery acknowledgement on channel {number} timed out. Timeout value used: {ms} ms. This timeout value \

@@ -193,7 +193,7 @@ impl AmqpSession {
                 }
             }
         }
-        self.conn.settles.flush(self.conn.peer.session, &self.conn.consumers, cx.broker);
+        self.conn.settles.flush(self.conn.peer.session, cx.broker);
         at
     }
 

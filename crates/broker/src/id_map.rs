@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map by an id of ours.
-pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// Hashes one number.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct IdHasher(u64);
+pub struct IdHasher(u64);
 
 /// 2⁶⁴ divided by the golden ratio: neighbours end far apart, in the high bits too, which the table also uses.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -49,6 +49,7 @@ pub use broker::{Broker, Options};
 pub use dead_letter::redrive;
 pub use error::BrokerError;
 pub use event::{CallId, Event, Evicted, SessionId};
+pub use id_map::IdMap;
 pub use job::{Job, JobDone};
 pub use secured::Secured;
 pub use storage::{Chunk, FileRange, Lsn, Part, Progress, StorageError, StoredChunk, SyncPolicy};

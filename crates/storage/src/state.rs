@@ -1,13 +1,14 @@
 //! The table of state records: for each owner its last snapshot and the deltas after it. In memory; it knows nothing of
 //! what the records mean.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::Owner;
+use crate::index::IdMap;
 use crate::journal::record::StateChangeRecord;
 
 // Below this many deltas a new snapshot would not pay.
@@ -33,9 +34,13 @@ pub(crate) struct Several {
     changed: bool,
 }
 
-/// The records of one owner. Most owners are at rest: one snapshot, in one piece of memory.
+/// A snapshot of no more bytes than this takes no memory of its own: one owner's records are three words with it.
+const INLINE_BYTES: usize = 22;
+
+/// The records of one owner. Most owners are at rest: one snapshot, and mostly a small one.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnerRecords {
+    Small(u8, [u8; INLINE_BYTES]),
     Snapshot(Arc<[u8]>),
     Several(Arc<Several>),
 }
@@ -71,19 +76,40 @@ impl Several {
 }
 
 impl OwnerRecords {
+    /// One snapshot.
+    fn snapshot(content: &[u8]) -> OwnerRecords {
+        let mut small = [0; INLINE_BYTES];
+        match small.get_mut(..content.len()) {
+            Some(room) => {
+                room.copy_from_slice(content);
+                OwnerRecords::Small(content.len() as u8, small)
+            }
+            None => OwnerRecords::Snapshot(content.into()),
+        }
+    }
+
     /// The records in order.
     pub(crate) fn records(&self) -> impl Iterator<Item = &[u8]> {
         let (snapshot, several) = match self {
-            OwnerRecords::Snapshot(content) => (Some(&**content), None),
+            OwnerRecords::Small(..) | OwnerRecords::Snapshot(_) => (self.only_snapshot(), None),
             OwnerRecords::Several(several) => (None, Some(several.records())),
         };
         snapshot.into_iter().chain(several.into_iter().flatten())
     }
 
+    // Its snapshot, if there is nothing else.
+    fn only_snapshot(&self) -> Option<&[u8]> {
+        match self {
+            OwnerRecords::Small(bytes, content) => content.get(..usize::from(*bytes)),
+            OwnerRecords::Snapshot(content) => Some(content),
+            OwnerRecords::Several(_) => None,
+        }
+    }
+
     /// How many records.
     pub(crate) fn count(&self) -> usize {
         match self {
-            OwnerRecords::Snapshot(_) => 1,
+            OwnerRecords::Small(..) | OwnerRecords::Snapshot(_) => 1,
             OwnerRecords::Several(several) => several.ends.len(),
         }
     }
@@ -91,15 +117,27 @@ impl OwnerRecords {
     /// Whether the first record is a snapshot.
     pub(crate) fn starts_with_snapshot(&self) -> bool {
         match self {
-            OwnerRecords::Snapshot(_) => true,
+            OwnerRecords::Small(..) | OwnerRecords::Snapshot(_) => true,
             OwnerRecords::Several(several) => several.starts_with_snapshot,
+        }
+    }
+
+    // Copies of the records, all in one piece of memory, which is given back as a whole.
+    fn to_recovered(&self) -> Vec<Bytes> {
+        match self {
+            OwnerRecords::Several(several) => {
+                let bytes = Bytes::copy_from_slice(&several.bytes);
+                let from = std::iter::once(&0).chain(&several.ends);
+                from.zip(&several.ends).map(|(from, to)| bytes.slice(*from as usize..*to as usize)).collect()
+            }
+            _ => self.only_snapshot().map(Bytes::copy_from_slice).into_iter().collect(),
         }
     }
 
     // The same, with room for more than a snapshot.
     fn opened(&self) -> Several {
         let mut several = Several { starts_with_snapshot: true, ..Several::default() };
-        if let OwnerRecords::Snapshot(content) = self {
+        if let Some(content) = self.only_snapshot() {
             several.snapshot_bytes = content.len();
             several.push(content);
         }
@@ -110,7 +148,9 @@ impl OwnerRecords {
 /// All owners' records. A slice of them is cheap: owners are shared until they change.
 #[derive(Default)]
 pub(crate) struct StateTable {
-    owners: BTreeMap<Owner, OwnerRecords>,
+    owners: IdMap<Owner, OwnerRecords>,
+    /// All of them, for who goes through them in slices: it changes only when an owner comes or goes.
+    order: BTreeSet<Owner>,
     outgrown: VecDeque<Owner>,
 }
 
@@ -118,11 +158,16 @@ impl StateTable {
     pub(crate) fn apply(&mut self, owner: Owner, change: StateChangeRecord<'_>) {
         match change {
             StateChangeRecord::Snapshot(content) => {
-                self.owners.insert(owner, OwnerRecords::Snapshot(content.into()));
+                if self.owners.insert(owner, OwnerRecords::snapshot(content)).is_none() {
+                    self.order.insert(owner);
+                }
             }
             StateChangeRecord::Delta(content) => {
-                let records = self.owners.entry(owner).or_insert_with(|| OwnerRecords::Several(Arc::default()));
-                if matches!(records, OwnerRecords::Snapshot(_)) {
+                let records = self.owners.entry(owner).or_insert_with(|| {
+                    self.order.insert(owner);
+                    OwnerRecords::Several(Arc::default())
+                });
+                if records.only_snapshot().is_some() {
                     *records = OwnerRecords::Several(Arc::new(records.opened()));
                 }
                 let OwnerRecords::Several(several) = records else { return };
@@ -136,6 +181,7 @@ impl StateTable {
             }
             StateChangeRecord::Drop => {
                 self.owners.remove(&owner);
+                self.order.remove(&owner);
             }
         }
     }
@@ -156,7 +202,8 @@ impl StateTable {
     pub(crate) fn slice(&mut self, after: Option<Owner>, count: usize) -> Vec<(Owner, OwnerRecords)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut taken = Vec::new();
-        for (owner, records) in self.owners.range_mut((from, Bound::Unbounded)).take(count) {
+        for owner in self.order.range((from, Bound::Unbounded)).take(count) {
+            let Some(records) = self.owners.get_mut(owner) else { continue };
             // Nobody shares them: the last checkpoint is written.
             if let OwnerRecords::Several(several) = records
                 && let Some(several) = Arc::get_mut(several)
@@ -173,7 +220,7 @@ impl StateTable {
     }
 
     fn iter(&self) -> impl Iterator<Item = (Owner, &OwnerRecords)> {
-        self.owners.iter().map(|(owner, records)| (*owner, records))
+        self.order.iter().filter_map(|owner| Some((*owner, self.owners.get(owner)?)))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -182,8 +229,7 @@ impl StateTable {
 
     /// Everything, as recovery hands it on.
     pub(crate) fn to_recovered(&self) -> Vec<(Owner, Vec<Bytes>)> {
-        let of = |records: &OwnerRecords| records.records().map(Bytes::copy_from_slice).collect();
-        self.iter().map(|(owner, records)| (owner, of(records))).collect()
+        self.iter().map(|(owner, records)| (owner, records.to_recovered())).collect()
     }
 }
 
@@ -192,6 +238,19 @@ mod tests {
     use super::*;
 
     const OWNER: Owner = Owner { kind: 1, id: 2 };
+
+    #[test]
+    fn the_records_of_an_owner_are_three_words() {
+        assert_eq!(size_of::<OwnerRecords>(), 24);
+        for bytes in [0, 1, INLINE_BYTES, INLINE_BYTES + 1, 100] {
+            let mut table = StateTable::default();
+            let content = vec![7; bytes];
+            table.apply(OWNER, StateChangeRecord::Snapshot(&content));
+            assert_eq!(table.to_recovered(), [(OWNER, vec![Bytes::from(content.clone())])]);
+            table.apply(OWNER, StateChangeRecord::Delta(b"d"));
+            assert_eq!(table.to_recovered(), [(OWNER, vec![Bytes::from(content), Bytes::from("d")])]);
+        }
+    }
 
     #[test]
     fn a_snapshot_replaces_and_deltas_follow() {

@@ -94,7 +94,7 @@ pub fn again(call: &mut Call<'_, '_>) -> Done {
         if let Some(id) = entry.consumer
             && call.ch.consumers.get_mut(id).is_some_and(|consumer| consumer.prefetch > 0)
         {
-            call.conn.settles.credit(id);
+            call.conn.settles.credit(entry.key, id);
         }
     }
     call.flush();

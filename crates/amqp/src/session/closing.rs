@@ -83,7 +83,7 @@ impl AmqpSession {
             return;
         }
         let conn = &mut self.conn;
-        conn.settles.flush(conn.peer.session, &conn.consumers, cx.broker);
+        conn.settles.flush(conn.peer.session, cx.broker);
         conn.consumers.clear();
         conn.starved.clear();
         conn.waiting.clear();

@@ -191,8 +191,12 @@ impl Queues {
     }
 
     fn closes_cycle(&self, keeper: &dyn DeadLetters, letter: &[u8], target: &Target) -> bool {
-        let mut queues = self.by_log.range((target.log, 0)..=(target.log, u64::MAX));
-        let queue = queues.find_map(|(_, id)| self.by_id.get(id)).filter(|queue| queue.own_log().is_some());
+        let queue = self
+            .by_log
+            .of(target.log)
+            .iter()
+            .find_map(|id| self.by_id.get(id))
+            .filter(|queue| queue.own_log().is_some());
         let Some(queue) = queue else { return false };
         let mut cycle = Cycle::to(&queue.info.name);
         keeper.deaths(letter, &mut |queue, reason| cycle.saw(queue, reason)).is_ok() && cycle.is_cycle()

@@ -92,7 +92,7 @@ impl Queues {
     /// disk first.
     pub(crate) fn expect(&mut self, core: &mut Core, targets: &[Target], marks: &Marks) {
         for target in targets {
-            for &(_, id) in self.by_log.range((target.log, 0)..=(target.log, u64::MAX)) {
+            for &id in self.by_log.of(target.log) {
                 let Some(queue) = self.by_id.get_mut(&id) else { continue };
                 if queue.info.topic().is_some() || !queue.counts(marks) {
                     continue;
@@ -125,7 +125,7 @@ impl Queues {
     /// A message with these marks is stored in `targets`.
     pub(crate) fn note(&mut self, targets: &[Target], marks: &Marks) {
         for target in targets {
-            for &(_, id) in self.by_log.range((target.log, 0)..=(target.log, u64::MAX)) {
+            for &id in self.by_log.of(target.log) {
                 let Some(queue) = self.by_id.get_mut(&id).filter(|queue| queue.info.topic().is_none()) else {
                     continue;
                 };

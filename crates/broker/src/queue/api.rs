@@ -125,6 +125,12 @@ impl Broker {
         self.queues.credit(consumer, more);
     }
 
+    /// The same for one of which is known by what queue it is served: of [`DeliveryKey::queue`]. Nothing happens if
+    /// it has ended meanwhile.
+    pub fn credit_in(&mut self, queue: u64, consumer: ConsumerId, more: u32) {
+        self.queues.credit_in(queue, consumer, more);
+    }
+
     /// Ends a consumer. What it was sent stays unsettled until its session settles it or closes. Deliveries that lie
     /// in the event queue for it go back, as if they had not been made.
     pub fn cancel(&mut self, consumer: ConsumerId) {

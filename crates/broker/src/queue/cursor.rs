@@ -19,6 +19,9 @@ use crate::SessionId;
 /// Holds what dies: it was taken out of the queue and waits until it is settled together with its dead letter.
 const THE_DEAD: SessionId = SessionId(u64::MAX);
 
+/// So many in flight are looked through to draw up a snapshot.
+const SMALL_HELD_MAX: usize = 8;
+
 /// A message given out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
@@ -485,6 +488,13 @@ impl Cursor {
 
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
+    }
+
+    /// Whether all there is to store is about as little as what one message changes: little is in flight, nothing was
+    /// settled out of order or given back, and no sums are kept.
+    pub(super) fn is_small(&self) -> bool {
+        let is_in_order = self.done.is_empty() && self.counts.is_empty() && self.back.is_empty();
+        is_in_order && self.sums.is_none() && self.held.len() <= SMALL_HELD_MAX
     }
 
     /// All there is to store. Offsets before `delivered` were delivered once unless `counts` says otherwise.

@@ -2,9 +2,8 @@
 
 use model::{Name, Wall};
 
-use super::queue::{Facts, Queue};
+use super::queue::Queue;
 use super::queues::Queues;
-use super::track::Track;
 use super::{ConsumerId, QueueInfo, Tally};
 use crate::connection::{ConsumerInfo, ConsumerLabel};
 
@@ -44,7 +43,7 @@ impl Queue {
 
     /// Bytes of memory it takes, about.
     fn memory_bytes(&self) -> u64 {
-        let fixed = size_of::<Queue>() + size_of::<Facts>() + self.tracks.len() * size_of::<Track>();
+        let fixed = size_of::<Queue>() + self.tracks.memory_bytes();
         (fixed + self.window_bytes()) as u64
     }
 }

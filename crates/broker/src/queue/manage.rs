@@ -191,7 +191,7 @@ impl Queues {
     pub(super) fn insert(&mut self, queue: Queue) {
         let tenant = self.names.entry(queue.tenant.clone()).or_default();
         tenant.insert(queue.info.name.clone(), queue.id);
-        self.by_log.extend(queue.tracks.iter().map(|track| (track.cursor.log, queue.id)));
+        queue.tracks.iter().for_each(|track| self.by_log.insert(track.cursor.log, queue.id));
         self.by_id.insert(queue.id, Box::new(queue));
     }
 
@@ -272,7 +272,7 @@ impl Queues {
                 }
                 // Behind the others, since ids ascend.
                 queue.tracks.extend(logs.iter().map(|log| Track::new(Cursor::new(*log, 0))));
-                self.by_log.extend(logs.iter().map(|log| (*log, queue.id)));
+                logs.iter().for_each(|log| self.by_log.insert(*log, queue.id));
             }
         }
     }
@@ -311,7 +311,7 @@ impl Queues {
             names.remove(&*name);
         }
         for track in &queue.tracks {
-            self.by_log.remove(&(track.cursor.log, id));
+            self.by_log.remove(track.cursor.log, id);
         }
         self.windows_bytes = self.windows_bytes.saturating_sub(queue.close_windows());
         self.disarm(&queue);

@@ -10,6 +10,7 @@ mod cursor_tests;
 mod held;
 mod listing;
 mod manage;
+mod over;
 #[allow(clippy::module_inception)] // a queue among what belongs to queues
 mod queue;
 mod queues;
@@ -24,6 +25,7 @@ mod stream;
 mod sums;
 mod tally;
 mod track;
+mod tracks;
 mod types;
 pub(crate) mod window;
 

@@ -14,6 +14,7 @@ use super::stream::Readers;
 use super::sums::Weight;
 use super::tally::Tallied;
 use super::track::{Head, Looked, Track};
+use super::tracks::Tracks;
 use super::window::Ahead;
 use super::{Body, Delivery, DeliveryKey, QueueInfo, QueueKind, QueueSpec, Tell};
 use crate::core::Core;
@@ -32,7 +33,7 @@ pub(crate) struct Queue {
     pub(crate) tenant: Name,
     pub(crate) info: Facts,
     /// Its cursors, ascending by log: one, or one for each priority, or one for each partition of the topic it shares.
-    pub(super) tracks: Vec<Track>,
+    pub(super) tracks: Tracks,
     /// The track looked into next.
     track_at: usize,
     /// Only queues that need them have any.
@@ -140,7 +141,7 @@ impl Queue {
                 shares,
                 arguments: Arguments::of(spec),
             },
-            tracks,
+            tracks: tracks.into(),
             track_at: 0,
             rules,
             consumers: Consumers::new(spec.options.single_active),
@@ -590,6 +591,6 @@ mod tests {
     #[test]
     fn an_idle_queue_is_small() {
         // The promise is 1 KiB with its names, its log and its share of the tables.
-        assert!(size_of::<Queue>() + size_of::<Track>() <= 448, "{} {}", size_of::<Queue>(), size_of::<Track>());
+        assert!(size_of::<Queue>() <= 424, "{} {}", size_of::<Queue>(), size_of::<Track>());
     }
 }

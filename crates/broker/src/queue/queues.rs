@@ -8,7 +8,9 @@ use model::{LogId, Mono, Name, Now, Offset};
 use storage::{Batch, Owner, ReadId, StateChange, StorageError, SyncPolicy, Target};
 
 use super::count::Counting;
+use super::over::Over;
 use super::queue::{Queue, Wait, seconds};
+use super::stored::Form;
 use super::window::Ahead;
 use super::{ConsumeSpec, ConsumerId, DeliveryKey, Got, ReadSpec, Settle};
 use crate::core::Core;
@@ -30,7 +32,7 @@ pub(crate) struct Queues {
     /// Tenant → name → id. Looked up by borrowed names.
     pub(super) names: HashMap<Name, HashMap<Name, u64>>,
     /// Which queues run over a log.
-    pub(crate) by_log: BTreeSet<(LogId, u64)>,
+    pub(crate) by_log: Over,
     pub(super) consumers: IdMap<ConsumerId, u64>,
     last_consumer: u64,
     /// The queues in which a session has consumers or messages, or that are its own.
@@ -95,8 +97,8 @@ impl Queues {
 
     /// The watermark of `log` has moved to `watermark`.
     pub(crate) fn log_moved(&mut self, _core: &mut Core, log: LogId, watermark: Offset) {
-        for &(_, id) in self.by_log.range((log, 0)..=(log, u64::MAX)) {
-            if let Some(queue) = self.by_id.get_mut(&id)
+        for id in self.by_log.of(log) {
+            if let Some(queue) = self.by_id.get_mut(id)
                 && queue.track(log).is_some_and(|track| track.visible(watermark.0))
             {
                 mark(queue, &mut self.marked);
@@ -106,8 +108,8 @@ impl Queues {
 
     /// What `log` holds begins at `start` now: what was before is gone, also for queues.
     pub(crate) fn start_moved(&mut self, log: LogId, start: Offset) {
-        for &(_, id) in self.by_log.range((log, 0)..=(log, u64::MAX)) {
-            if let Some(queue) = self.by_id.get_mut(&id)
+        for id in self.by_log.of(log) {
+            if let Some(queue) = self.by_id.get_mut(id)
                 && let Some(track) = queue.track(log)
             {
                 let before = track.cursor.ready();
@@ -124,9 +126,8 @@ impl Queues {
     pub(crate) fn heads(&mut self, logs: &BTreeSet<LogId>) -> BTreeMap<LogId, Offset> {
         let mut heads = BTreeMap::new();
         for log in logs {
-            let ids = self.by_log.range((*log, 0)..=(*log, u64::MAX)).map(|(_, id)| *id);
-            for id in ids {
-                let queue = self.by_id.get_mut(&id).filter(|queue| !queue.is_stream());
+            for id in self.by_log.of(*log) {
+                let queue = self.by_id.get_mut(id).filter(|queue| !queue.is_stream());
                 if let Some(track) = queue.and_then(|queue| queue.track(*log)) {
                     let head = Offset(track.cursor.head());
                     let least = heads.entry(*log).or_insert(head);
@@ -299,7 +300,14 @@ impl Queues {
 
     /// Grants a consumer credit.
     pub(super) fn credit(&mut self, consumer: ConsumerId, more: u32) {
-        if let Some(queue) = self.consumers.get(&consumer).and_then(|id| self.by_id.get_mut(id)) {
+        if let Some(queue) = self.consumers.get(&consumer) {
+            self.credit_in(*queue, consumer, more);
+        }
+    }
+
+    /// Grants a consumer of `queue` credit.
+    pub(super) fn credit_in(&mut self, queue: u64, consumer: ConsumerId, more: u32) {
+        if let Some(queue) = self.by_id.get_mut(&queue) {
             queue.consumers.grant(consumer, more);
             mark(queue, &mut self.marked);
         }
@@ -443,14 +451,18 @@ impl Queues {
         let (mut places, mut trims) = (Vec::new(), Vec::new());
         for queue in self.marked.iter().filter_map(|id| self.by_id.get(id)) {
             let from = records.len();
-            if queue.is_recorded() && queue.put_delta(&mut records) {
-                places.push((state::cursor_of(queue.id), from..records.len()));
+            if queue.is_recorded()
+                && let Some(form) = queue.put_news(&mut records)
+            {
+                places.push((state::cursor_of(queue.id), form, from..records.len()));
             }
             trims.extend(queue.trims());
         }
-        let delta =
-            |(owner, range): &(Owner, std::ops::Range<usize>)| (*owner, StateChange::Delta(&records[range.clone()]));
-        let changes = places.iter().map(delta).collect::<Vec<_>>();
+        let change = |(owner, form, range): &(Owner, Form, std::ops::Range<usize>)| match form {
+            Form::Delta => (*owner, StateChange::Delta(&records[range.clone()])),
+            Form::Snapshot => (*owner, StateChange::Snapshot(&records[range.clone()])),
+        };
+        let changes = places.iter().map(change).collect::<Vec<_>>();
         let something = !changes.is_empty() || !trims.is_empty();
         let batch = Batch { state: &changes, trims: &trims, ..Batch::default() };
         match if something { core.commit(&batch, SyncPolicy::None).map(drop) } else { Ok(()) } {

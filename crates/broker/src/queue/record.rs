@@ -1,4 +1,5 @@
-//! What is stored of a queue's cursors: one record per turn and queue that changed, and snapshots.
+//! What is stored of a queue's cursors: one record per turn and queue that changed. It is a delta, or a snapshot where
+//! that is as short.
 //!
 //! A record is a version byte and a section for each cursor in it (a queue over a topic has one per partition). All
 //! numbers are variable-length. See FORMAT.md.

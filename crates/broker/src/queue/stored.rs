@@ -12,14 +12,34 @@ use super::track::Track;
 use crate::SessionId;
 use crate::dead_letter::Dead;
 
+/// What kind of record was put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// What has changed.
+    Delta,
+    /// All of it.
+    Snapshot,
+}
+
 impl Queue {
     /// Whether its cursors are stored: those of a stream only follow its logs.
     pub(crate) fn is_recorded(&self) -> bool {
         self.is_stored() && !self.is_stream()
     }
 
-    /// Puts what has changed into `out`; false when nothing has.
-    pub(super) fn put_delta(&self, out: &mut Vec<u8>) -> bool {
+    /// Puts what has changed into `out`, as a delta or, where that is as short, as a snapshot, after which nobody has
+    /// to remember what was before. `None` when nothing has changed.
+    pub(super) fn put_news(&self, out: &mut Vec<u8>) -> Option<Form> {
+        match &*self.tracks {
+            [track] if track.cursor.is_small() => {
+                track.cursor.has_news().then(|| self.put_snapshot(out))?;
+                Some(Form::Snapshot)
+            }
+            _ => self.put_delta(out).then_some(Form::Delta),
+        }
+    }
+
+    fn put_delta(&self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         for track in self.tracks.iter().filter(|track| track.cursor.has_news()) {
             if out.len() == before {

@@ -12,6 +12,7 @@ use super::exchange::{Arguments, Exchange};
 use super::headers::Pattern;
 use super::table::{Dest, Opened};
 use super::{ExchangeKind, ExchangeSpec};
+use crate::id_map::IdMap;
 
 /// One binding.
 pub(super) type Bound<'a> = (Dest, &'a Name, &'a Arguments);
@@ -228,7 +229,7 @@ pub(crate) struct Feeds {
     /// Tenant → topic → number.
     names: HashMap<Name, HashMap<Name, u64>>,
     pub(super) by_number: BTreeMap<u64, Feed>,
-    by_log: HashMap<LogId, (u64, usize)>,
+    by_log: IdMap<LogId, (u64, usize)>,
     last: u64,
     /// Lanes that may have something to feed.
     pub(super) ready: Vec<(u64, usize)>,

@@ -47,7 +47,7 @@ fn settle(call: &mut Call<'_, '_>, tag: u64, multiple: bool, how: Settle) -> Don
         if let Some(id) = entry.consumer
             && consumers.get_mut(id).is_some_and(|consumer| consumer.prefetch > 0)
         {
-            settles.credit(id);
+            settles.credit(entry.key, id);
         }
     });
     if !known {
