@@ -22,6 +22,8 @@ use crate::{CallId, Event, SessionId};
 pub(crate) struct Partition {
     pub(crate) log: Log,
     pub(crate) watermark: Watermark,
+    /// Queues have been told already that it will move up to here.
+    foreseen: Offset,
     /// Only once an idempotent producer has written.
     pub(crate) producers: Option<Box<Producers>>,
     /// Who is told that it has moved.
@@ -60,6 +62,7 @@ impl Partitions {
         let partition = Partition {
             log: Log { next, settings },
             watermark: Watermark::new(next),
+            foreseen: next,
             producers: None,
             followers: None,
         };
@@ -121,22 +124,29 @@ impl Partitions {
 
     /// The logs whose watermarks will have moved once this turn is written, and how far, as far as queues hand out what
     /// is written. Those of others move when it is.
-    pub(crate) fn foresee(&self, moved: &mut Vec<(LogId, Offset)>) {
+    pub(crate) fn foresee(&mut self, moved: &mut Vec<(LogId, Offset)>) {
         let will_move = self.to_write.iter().filter_map(|(_, log)| {
-            let known = self.by_log.get(log).filter(|partition| partition.log.settings.seen_when_written);
-            known.map(|partition| (*log, partition.log.next))
+            let known = self.by_log.get_mut(log).filter(|partition| partition.log.settings.seen_when_written);
+            known.map(|partition| {
+                partition.foreseen = partition.log.next;
+                (*log, partition.log.next)
+            })
         });
         moved.extend(will_move);
     }
 
-    /// Moves watermarks as far as `progress` allows; `moved` gets the logs whose did, with the new one.
+    /// Moves watermarks as far as `progress` allows; `moved` gets the logs whose did, with the new one, but for those
+    /// of which only queues want to know, and do.
     pub(crate) fn advance(&mut self, progress: Progress, moved: &mut Vec<(LogId, Offset)>) {
         for (queue, policy) in [(&mut self.to_write, SyncPolicy::None), (&mut self.to_sync, SyncPolicy::Sync)] {
             while let Some((_, log)) = queue.pop_front_if(|(lsn, _)| is_safe(*lsn, policy, progress)) {
                 if let Some(partition) = self.by_log.get_mut(&log)
                     && partition.watermark.advance(progress)
                 {
-                    moved.push((log, partition.watermark.visible()));
+                    let visible = partition.watermark.visible();
+                    if visible > partition.foreseen || !self.watches.is_empty() {
+                        moved.push((log, visible));
+                    }
                     if let Some(followers) = &mut partition.followers {
                         self.follows.moved(followers);
                     }

@@ -56,6 +56,11 @@ impl Watches {
         }
     }
 
+    /// Whether nobody waits for anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_log.is_empty()
+    }
+
     /// `log` may be read up to `watermark`: forgets and tells those who waited for it.
     pub(crate) fn moved(&mut self, log: LogId, watermark: Offset, mut tell: impl FnMut(SessionId, CallId)) {
         if self.by_log.is_empty() {

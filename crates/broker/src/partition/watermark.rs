@@ -1,10 +1,13 @@
 //! The watermark of a log: how far readers may see. An entry becomes visible when it is as safe as its writer asked for
 //! (written, or synced), and never before an earlier one.
 
-use std::collections::VecDeque;
-
 use model::Offset;
 use storage::{Lsn, Progress, SyncPolicy};
+
+use crate::queue::rare::RareList;
+
+/// Entries for which an empty list keeps room.
+const ROOM_KEPT: usize = 16;
 
 /// What was appended in one turn.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +21,10 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Watermark {
     visible: Offset,
-    waiting: VecDeque<Waiting>,
+    /// The oldest that waits: mostly the only one.
+    first: Option<Waiting>,
+    /// Those after it.
+    others: RareList<Waiting>,
 }
 
 /// Whether `lsn` is as safe as `policy` asks.
@@ -32,7 +38,7 @@ pub(crate) fn is_safe(lsn: Lsn, policy: SyncPolicy, progress: Progress) -> bool 
 impl Watermark {
     /// A watermark at the end of what was recovered.
     pub(crate) fn new(visible: Offset) -> Watermark {
-        Watermark { visible, waiting: VecDeque::new() }
+        Watermark { visible, ..Watermark::default() }
     }
 
     /// The offset after the last visible message.
@@ -43,26 +49,31 @@ impl Watermark {
     /// Messages up to `end` were appended in turn `lsn`. True when this entry is to be asked for again as one that
     /// waits for `policy`; false when an earlier one of the same turn and policy does already.
     pub(crate) fn appended(&mut self, end: Offset, lsn: Lsn, policy: SyncPolicy) -> bool {
-        if let Some(last) = self.waiting.back_mut().filter(|last| last.lsn == lsn) {
+        let last = self.others.latest_mut().next().or(self.first.as_mut());
+        if let Some(last) = last.filter(|last| last.lsn == lsn) {
             // Appends of one turn become one extent, which is served whole or not at all: the strictest policy rules.
             let stricter = policy > last.policy;
             last.end = end;
             last.policy = last.policy.max(policy);
             return stricter;
         }
-        self.waiting.push_back(Waiting { lsn, end, policy });
+        let entry = Waiting { lsn, end, policy };
+        match self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.others.push(entry),
+        }
         true
     }
 
     /// Passes what is safe by now; true when the watermark moved.
     pub(crate) fn advance(&mut self, progress: Progress) -> bool {
         let before = self.visible;
-        while let Some(first) = self.waiting.front().filter(|w| is_safe(w.lsn, w.policy, progress)) {
+        while let Some(first) = self.first.take_if(|w| is_safe(w.lsn, w.policy, progress)) {
             self.visible = first.end;
-            self.waiting.pop_front();
+            self.first = self.others.pop_front();
         }
-        if self.waiting.is_empty() && self.waiting.capacity() > 16 {
-            self.waiting = VecDeque::new(); // at rest a log costs next to nothing
+        if self.first.is_none() {
+            self.others.shrink(ROOM_KEPT); // at rest a log costs next to nothing
         }
         self.visible > before
     }

@@ -125,8 +125,8 @@ impl Broker {
         self.queues.credit(consumer, more);
     }
 
-    /// The same for one of which is known by what queue it is served: of [`DeliveryKey::queue`]. Nothing happens if
-    /// it has ended meanwhile.
+    /// The same for a consumer of a queue that is known ([`DeliveryKey::queue`]), so that it need not be looked up.
+    /// Nothing happens if it has ended meanwhile.
     pub fn credit_in(&mut self, queue: u64, consumer: ConsumerId, more: u32) {
         self.queues.credit_in(queue, consumer, more);
     }

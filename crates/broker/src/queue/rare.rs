@@ -149,6 +149,11 @@ impl<T> RareList<T> {
         self.0.as_mut()?.pop_front()
     }
 
+    /// Gives the memory back if it is empty and has room for more than `kept`.
+    pub(crate) fn shrink(&mut self, kept: usize) {
+        self.0.take_if(|list| list.is_empty() && list.capacity() > kept);
+    }
+
     /// Takes all out, and gives the memory back.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.0.take().into_iter().flat_map(|list| list.into_iter())

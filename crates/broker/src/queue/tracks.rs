@@ -1,4 +1,4 @@
-//! The tracks of one queue. Nearly all have one: it lies in the queue itself, so that whoever looks at the queue has it.
+//! The tracks of one queue. Nearly all have one: it lies in the queue itself, so that who looks at the queue has it.
 
 use std::ops::{Deref, DerefMut};
 
