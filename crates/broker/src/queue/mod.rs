@@ -28,6 +28,7 @@ mod track;
 mod tracks;
 mod types;
 pub(crate) mod window;
+mod words;
 
 pub(crate) use admit::Place;
 pub use listing::QueueFacts;

@@ -1,9 +1,7 @@
 //! A map and a list that are empty nearly always: while they are, they cost a pointer. Queues are many, and most do
 //! nothing unusual.
 
-use std::collections::btree_map::Range;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::RangeBounds;
 
 /// A map by offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,16 +38,6 @@ impl<V> RareMap<V> {
     /// The lowest.
     pub(crate) fn first(&self) -> Option<(u64, &V)> {
         self.0.as_ref()?.first_key_value().map(|(at, value)| (*at, value))
-    }
-
-    /// The highest, to change.
-    pub(crate) fn last_mut(&mut self) -> Option<&mut V> {
-        self.0.as_mut()?.last_entry().map(std::collections::btree_map::OccupiedEntry::into_mut)
-    }
-
-    /// Those in `range`, ascending.
-    pub(crate) fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, u64, V> {
-        self.0.as_ref().map_or_else(Range::default, |map| map.range(range))
     }
 
     /// All, ascending.
