@@ -201,6 +201,11 @@ impl Broker {
         self.core.storage.damage()
     }
 
+    /// A range that was to be sent could not be read: whoever asks again is told so, or gets what is left.
+    pub fn distrust(&mut self, range: &storage::FileRange) {
+        self.core.storage.distrust(range);
+    }
+
     /// How much more slowly than it can the owner of the sockets should read: 0 not at all, 1000 hardly any more,
     /// because storage cannot settle what is appended as fast as it comes.
     #[must_use]

@@ -67,6 +67,11 @@ impl FileRange {
         Arc::ptr_eq(&self.file, &other.file) && self.at <= other.at && end_of_other <= end
     }
 
+    /// Whether it is a range of `file`.
+    pub(crate) fn is_of(&self, file: &Arc<dyn DiskFile>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
     /// What to send from, at [`FileRange::at`].
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {

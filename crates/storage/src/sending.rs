@@ -167,6 +167,18 @@ impl Storage {
         }
     }
 
+    /// The disk did not give this range when it was sent: nothing of its file is sent any more before it was read.
+    pub fn distrust(&mut self, range: &FileRange) {
+        let journal = self.writer.files().iter().find(|file| range.is_of(&file.handle));
+        let source = match journal {
+            Some(file) => Some(Source::Journal(file.number)),
+            None => self.segments.number_of(|handle| range.is_of(handle)).map(Source::Segment),
+        };
+        if let Some(source) = source {
+            self.trust.withdraw(source);
+        }
+    }
+
     // A job brings in what is cold, unless one just has and it is gone again: then it is read into memory.
     fn wait_for(&mut self, log: LogId, from: Offset) -> Found {
         match self.bring_in(log, from) {

@@ -66,6 +66,12 @@ impl Trust {
         }
     }
 
+    /// The disk did not give something of the file.
+    pub(crate) fn withdraw(&mut self, source: Source) {
+        self.note_read_back(source);
+        self.checked.remove(&source);
+    }
+
     /// How many files something is known of.
     pub(crate) fn files(&self) -> usize {
         self.read_back.len() + self.checked.len()
@@ -98,6 +104,16 @@ mod tests {
         assert!(!trust.has(OWN, 0));
         trust.note(OWN, 112);
         assert!(trust.has(OWN, 112));
+    }
+
+    #[test]
+    fn what_the_disk_does_not_give_is_trusted_no_more() {
+        let mut trust = Trust::new(1, 7);
+        for source in [OLD, OWN] {
+            trust.note(source, 112);
+            trust.withdraw(source);
+            assert!(!trust.has(source, 112));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use broker::{Broker, Cx, FileRange, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Session, SessionId};
+use broker::{Broker, Cx, FileRange, Input, OUTPUT_BYTES_MAX, OUTPUT_ROOM_BYTES, Outbox, Piece, Session, SessionId};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use model::{Mono, Now};
@@ -460,6 +460,15 @@ impl Connection {
         // Room that is reported from now on is not to be missed, whatever the pool says of the time before.
         self.writable = false;
         Ok(())
+    }
+
+    /// The files' ranges that wait to be sent.
+    pub fn ranges(&mut self) -> impl Iterator<Item = FileRange> {
+        let range = |piece: &Piece| match piece {
+            Piece::File(range) => Some(range.clone()),
+            Piece::Bytes(_) => None,
+        };
+        self.out.pieces().iter().filter_map(range)
     }
 
     /// What a pool must do before more can be sent; named once.

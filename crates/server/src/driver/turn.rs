@@ -100,6 +100,7 @@ impl Driver {
             Err(error) => {
                 // The peer was promised these bytes: nothing else can follow.
                 tracing::error!(session = id.0, %error, "closed: what it was being sent cannot be read");
+                self.distrust(id);
                 self.remove(id);
             }
         }
@@ -399,7 +400,18 @@ impl Driver {
     /// A connection is dead.
     fn lose(&mut self, id: SessionId, error: &std::io::Error) {
         tracing::debug!(session = id.0, %error, "disconnected");
+        // No network says so: it was the disk of what was to be sent.
+        if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) {
+            tracing::error!(session = id.0, %error, "closed: what it was being sent cannot be read");
+            self.distrust(id);
+        }
         self.remove(id);
+    }
+
+    /// What a connection was being sent cannot be read: who asks for it again must not be sent it unread.
+    fn distrust(&mut self, id: SessionId) {
+        let ranges: Vec<_> = self.connections.get(id).map(|of| of.ranges().collect()).unwrap_or_default();
+        ranges.iter().for_each(|range| self.broker.distrust(range));
     }
 
     fn remove(&mut self, id: SessionId) {

@@ -96,7 +96,7 @@ fn a_server_that_is_not_there_is_told_apart_from_one_that_refuses() {
     assert!(server.cli(&["queue", "list"]).status.success() && server.cli(&["group", "list"]).status.success());
 }
 
-fn raw(address: &str, requests: &str) -> String {
+pub fn raw(address: &str, requests: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(requests.as_bytes()).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -5,6 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use crate::child::{Folder, Server, fourfold, text};
+use server::clock::wait_until;
 
 fn debug(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = fourfold();
@@ -108,6 +109,29 @@ fn damage_is_listed_with_what_it_hits_and_left_as_it_is() {
     );
     assert!(list.contains("bulk/0"), "{list}");
     assert!(before == snapshot(&folder.0), "looking changes nothing");
+    running_names_it(&folder, settled.strip_prefix(folder.0.join("data")).unwrap().to_str().unwrap());
+}
+
+// A server on that folder starts, and names both in its log, its API and its metrics.
+fn running_names_it(folder: &Folder, settled: &str) {
+    let mut command = crate::child::serve_command(&folder.0);
+    let log = std::fs::File::create(folder.0.join("log")).unwrap();
+    command.args(["--storage-scrub-bytes", "64MiB"]).stderr(log);
+    let server = Server::start_with(command, &folder.0);
+    let ask = |path: &str| {
+        let guest = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+        crate::cli::raw(server.door("http"), &format!("GET {path} HTTP/1.1\r\n{guest}\r\n\r\n"))
+    };
+    let counted = || ask("/metrics").lines().any(|line| line == "fourfold_damaged_ranges 2");
+    assert!(wait_until(Duration::from_secs(30), counted), "{}", ask("/metrics"));
+    let listed = ask("/api/v1/damage");
+    for name in ["checkpoint.copy", settled] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+    let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+    for name in ["checkpoint.copy", settled] {
+        assert!(log.contains(name), "{name} is not in the log: {log}");
+    }
 }
 
 #[test]

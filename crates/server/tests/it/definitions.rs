@@ -1,7 +1,7 @@
 //! The commands for virtual hosts, exchanges, bindings, permissions and policies, and importing definitions, against a
 //! running server.
 
-use crate::child::{Folder, Server, text};
+use crate::child::{Folder, Server, serve_command_with, text};
 use serde_json::{Value, json};
 
 fn json(server: &Server, arguments: &[&str]) -> Value {
@@ -153,4 +153,112 @@ fn an_export_of_rabbitmq_is_imported_once_with_a_report_and_its_users_log_in() {
     let table = text(&server.cli(&["import", "definitions", file]).stdout);
     assert!(table.contains("REFUSED") && table.contains("shovel"), "{table}");
     assert_eq!(server.cli(&["import", "definitions", "no-such-file"]).status.code(), Some(2));
+}
+
+/// A catalog of much, deep: virtual hosts with queues that have arguments, exchanges, bindings by headers, policies,
+/// permissions and limits.
+fn large_catalog(queues: usize) -> Value {
+    let hosts = ["v0", "v1", "v2"];
+    let host = |n: usize| hosts[n % hosts.len()];
+    let queue = |n: usize| {
+        let arguments = match n % 4 {
+            0 => json!({}),
+            1 => {
+                json!({ "x-max-length": n, "x-dead-letter-exchange": "e1", "x-dead-letter-routing-key": "dead.\u{e9}" })
+            }
+            2 => json!({ "x-queue-type": "quorum", "x-delivery-limit": 3 }),
+            _ => json!({ "x-message-ttl": 60_000, "x-max-priority": 5, "x-overflow": "reject-publish" }),
+        };
+        let name = format!("queue-{n:020}");
+        json!({ "name": name, "vhost": host(n), "durable": true, "auto_delete": false, "arguments": arguments })
+    };
+    let exchange = |n: usize| {
+        let kind = ["direct", "topic", "fanout", "headers"][n / hosts.len() % 4];
+        let (name, arguments) = (format!("e{}", n / hosts.len()), json!({}));
+        json!({
+            "name": name, "vhost": host(n), "type": kind, "durable": true, "auto_delete": false, "internal": false,
+            "arguments": arguments,
+        })
+    };
+    let binding = |n: usize| {
+        let of_headers = n / hosts.len() % 4 == 3;
+        let arguments = if of_headers { json!({ "x-match": "any", "n": n, "deep": "\u{fc}" }) } else { json!({}) };
+        json!({
+            "source": format!("e{}", n / hosts.len() % 4), "vhost": host(n), "destination": format!("queue-{n:020}"),
+            "destination_type": "queue", "routing_key": format!("a.{n}.#"), "arguments": arguments,
+        })
+    };
+    let policy = |n: usize| {
+        json!({
+            "vhost": host(n), "name": format!("p{n}"), "pattern": format!("^queue-.*{n}$"), "apply-to": "queues",
+            "definition": { "max-length": 100 + n, "expires": 3_600_000 }, "priority": n,
+        })
+    };
+    let of_host = |one: &dyn Fn(&str) -> Value| Value::Array(hosts.iter().map(|host| one(host)).collect());
+    let all = |count: usize, one: &dyn Fn(usize) -> Value| Value::Array((0..count).map(one).collect());
+    json!({
+        "users": definitions()["users"],
+        "vhosts": of_host(&|host| json!({ "name": host })),
+        "permissions": of_host(
+            &|host| json!({ "user": "ann", "vhost": host, "configure": "^q", "write": ".*", "read": host }),
+        ),
+        "parameters": of_host(&|host| {
+            json!({ "vhost": host, "component": "vhost-limits", "name": "limits", "value": { "max-queues": 90_000 } })
+        }),
+        "queues": all(queues, &queue),
+        "exchanges": all(4 * hosts.len(), &exchange),
+        "bindings": all(queues, &binding),
+        "policies": all(30, &policy),
+    })
+}
+
+// All definitions, in an order of their own.
+fn exported(server: &Server, folder: &Folder) -> Value {
+    let file = folder.0.join("exported.json");
+    done(server, &["export", "definitions", file.to_str().unwrap()]);
+    let mut all: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    for section in all.as_object_mut().unwrap().values_mut() {
+        if let Some(list) = section.as_array_mut() {
+            list.sort_by_key(Value::to_string);
+        }
+    }
+    all
+}
+
+// Kills and stops, and one more change between them, so that each start writes.
+fn stays_whole(queues: usize, file_bytes: &str) {
+    let folder = Folder::new();
+    let start = || Server::start_with(serve_command_with(&folder.0, file_bytes), &folder.0);
+    let mut server = start();
+    let file = folder.0.join("definitions.json");
+    std::fs::write(&file, large_catalog(queues).to_string()).unwrap();
+    let report = json(&server, &["import", "definitions", file.to_str().unwrap()]);
+    assert_eq!(report["counts"]["queues"]["created"].as_u64(), Some(queues as u64), "{}", report["counts"]);
+    let before = exported(&server, &folder);
+    for (section, count) in [("queues", queues), ("bindings", queues), ("policies", 30), ("exchanges", 12)] {
+        assert_eq!(before[section].as_array().map(Vec::len), Some(count), "{section}");
+    }
+    for is_killed in [true, false, true] {
+        if is_killed {
+            server.child.kill().unwrap();
+        } else {
+            server.signal(rustix::process::Signal::TERM);
+        }
+        assert!(server.ended(std::time::Duration::from_secs(30)).is_some());
+        server = start();
+        assert_eq!(exported(&server, &folder), before);
+        done(&server, &["queue", "declare", "more", "--vhost", "v0"]);
+        done(&server, &["queue", "delete", "more", "--vhost", "v0"]);
+    }
+}
+
+#[test]
+fn a_large_catalog_is_whole_after_stops_and_kills() {
+    // So large, for so small a journal, that it cannot be written down as one record: it stays as its changes.
+    stays_whole(10_000, "1MiB");
+}
+
+#[test]
+fn a_catalog_written_down_whole_is_whole_after_stops_and_kills() {
+    stays_whole(2_000, "16MiB");
 }

@@ -1,6 +1,6 @@
-//! Surgery on the files of a small store: cuts and flipped bits at every byte of the journal's end, of packs, segments,
-//! their indexes, and of the checkpoint. Each image is opened and read whole. What is served must be what was written;
-//! what is missing must be named; everything that does not lie in what was hit must be there.
+//! Surgery on the files of a small store: cuts and flipped bits at every byte of the journal's headers and entries, of
+//! packs, segments, their indexes, and of the checkpoint. Each image is opened and read whole. What is served must be
+//! what was written; what is missing must be named; everything that does not lie in what was hit must be there.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,6 +19,13 @@ const FILE_BYTES: u64 = 64 << 10;
 /// Where entries begin in a journal file, and at multiples of what.
 const ENTRIES_AT: usize = 4096;
 const ALIGN: usize = 64;
+/// Bytes of an entry's header.
+const ENTRY_HEADER: usize = 64;
+/// Bytes of a journal file's header, and where the second copy of it lies.
+const HEADER: usize = 64;
+const HEADER_COPY_AT: usize = 2048;
+/// Units from this size on are not harmed at every byte: they only fill the journal.
+const LARGE: usize = 5000;
 /// Where extents begin in a file of the store, and the bytes of their headers.
 const EXTENTS_AT: usize = 64;
 const EXTENT_HEADER: usize = 48;
@@ -71,6 +78,7 @@ type Messages = BTreeMap<(u64, u64), Vec<u8>>;
 struct Store {
     disk: SimDisk,
     written: Messages,
+    newest_journal: Option<String>,
 }
 
 /// What is done to a file at a byte.
@@ -187,31 +195,53 @@ fn build() -> Result<Store, StorageError> {
     for log in (0..SMALL_LOGS).chain([BIG_LOG]) {
         write(&mut storage, log, 200)?;
     }
-    Ok(Store { disk: disk.kill(), written })
+    Ok(Store { disk: disk.kill(), written, newest_journal: newest_journal(&disk) })
 }
 
-// The places to harm, by file: in the journal the last entries only (all else there is dead or tested by them).
-fn places(disk: &SimDisk) -> Vec<(String, std::ops::Range<usize>)> {
+// The places to harm, by file: of the journal the headers and the entries, but for what fills it.
+fn places(disk: &SimDisk) -> Vec<(String, Vec<usize>)> {
     let mut places = Vec::new();
-    let mut last_journal = None;
     for name in disk.names() {
         let bytes = disk.bytes_of(&name).unwrap_or_default();
-        if name.starts_with("journal/") {
-            let entries: Vec<usize> = entries(&bytes);
-            if let (Some(last), Some(end)) = (entries.last(), bytes.iter().rposition(|byte| *byte != 0)) {
-                let from = entries.get(entries.len().saturating_sub(5)).unwrap_or(last);
-                last_journal = Some((name, *from..end + 1));
-            }
-        } else {
-            places.push((name, 0..bytes.len()));
+        if !name.starts_with("journal/") {
+            places.push((name, (0..bytes.len()).collect()));
+            continue;
         }
+        let mut of_file: Vec<usize> = (0..HEADER).chain(HEADER_COPY_AT..HEADER_COPY_AT + HEADER).collect();
+        for at in entries(&bytes) {
+            let (units, directory) = (half(&bytes, at + 28) as usize, half(&bytes, at + 32) as usize);
+            let directory_at = at + ENTRY_HEADER + units;
+            if units < LARGE {
+                of_file.extend(at..directory_at);
+            } else {
+                of_file.extend(at..at + ENTRY_HEADER);
+            }
+            of_file.extend(directory_at..(directory_at + directory).min(bytes.len()));
+        }
+        places.push((name, of_file));
     }
-    places.extend(last_journal);
     places
+}
+
+// The journal file that holds the newest entry: others may hold what they held before they were used again.
+fn newest_journal(disk: &SimDisk) -> Option<String> {
+    let newest = |name: &String| {
+        let bytes = disk.bytes_of(name).unwrap_or_default();
+        entries(&bytes).into_iter().map(|at| word(&bytes, at + 4)).max()
+    };
+    disk.names().into_iter().filter(|name| name.starts_with("journal/")).max_by_key(newest)
 }
 
 fn entries(bytes: &[u8]) -> Vec<usize> {
     (ENTRIES_AT..bytes.len()).step_by(ALIGN).filter(|at| bytes[*at..].starts_with(b"4Fen")).collect()
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
 /// Harms every `step`-th byte, from `first` on, in every way.
@@ -221,9 +251,9 @@ fn entries(bytes: &[u8]) -> Vec<usize> {
 pub fn run(first: usize, step: usize) -> Result<Report, String> {
     let store = build().map_err(|why| format!("the store cannot be made: {why}"))?;
     let mut report = Report { messages: store.written.len() as u64, ..Report::default() };
-    for (name, range) in places(&store.disk) {
+    for (name, places) in places(&store.disk) {
         let bytes = store.disk.bytes_of(&name).unwrap_or_default();
-        for at in range.clone().skip(first).step_by(step) {
+        for at in places.into_iter().skip(first).step_by(step) {
             for harm in [Harm::Cut, Harm::Flip((at % 8) as u8), Harm::Flip((at + 3) as u8 % 8)] {
                 store
                     .image(&name, &bytes, (at, harm), &mut report)
@@ -256,7 +286,8 @@ impl Store {
         report.costly += u64::from(!missing.is_empty());
         report.worst = report.worst.max(missing.len() as u64);
         if name.starts_with("journal/") {
-            self.judge_journal(bytes, (at, harm), &missing, named)?;
+            let is_newest = self.newest_journal.as_deref() == Some(name);
+            judge_journal(bytes, (at, harm, is_newest), &missing, named)?;
         } else if name.starts_with("checkpoint") {
             if !missing.is_empty() || !named {
                 return Err(format!("one of two copies is hit: {missing:?} missing, named: {named}"));
@@ -282,30 +313,30 @@ impl Store {
             _ => Err("what was written afterwards is lost".to_owned()),
         }
     }
+}
 
-    // A cut loses what lies behind it, a flip only the entry it hits. What later entries vouch for is named.
-    fn judge_journal(
-        &self,
-        bytes: &[u8],
-        (at, harm): (usize, Harm),
-        missing: &[(u64, u64)],
-        named: bool,
-    ) -> Result<(), String> {
-        let entries = entries(bytes);
-        let hit = entries.iter().rposition(|entry| *entry <= at).unwrap_or(0);
-        let behind = entries.len() - hit;
-        let bound = if harm == Harm::Cut { behind } else { 1 };
-        if missing.len() > bound {
-            return Err(format!("{} messages missing, at most {bound} were hit", missing.len()));
-        }
-        // The last entry nobody vouches for: whether it was ever whole cannot be known.
-        let vouched = harm != Harm::Cut && behind > 1;
-        if vouched && !missing.is_empty() && !named {
-            Err(format!("{missing:?} missing and not named"))
-        } else {
-            Ok(())
-        }
+// A cut loses what lies behind it in the file, a flip only the entry it hits, and none in a header. What later entries
+// vouch for is named.
+fn judge_journal(
+    bytes: &[u8],
+    (at, harm, is_newest): (usize, Harm, bool),
+    missing: &[(u64, u64)],
+    named: bool,
+) -> Result<(), String> {
+    let entries = entries(bytes);
+    let hit = entries.iter().rposition(|entry| *entry <= at);
+    let behind = entries.len() - hit.unwrap_or(0);
+    let bound = match (harm, hit) {
+        (Harm::Cut, _) => behind,
+        (Harm::Flip(_), Some(_)) => 1,
+        (Harm::Flip(_), None) => 0,
+    };
+    if missing.len() > bound {
+        return Err(format!("{} messages missing, at most {bound} were hit", missing.len()));
     }
+    // The last entry nobody vouches for: whether it was ever whole cannot be known.
+    let vouched = !is_newest || (harm != Harm::Cut && behind > 1);
+    if vouched && !missing.is_empty() && !named { Err(format!("{missing:?} missing and not named")) } else { Ok(()) }
 }
 
 fn harmed(name: &str, bytes: &[u8], at: usize, harm: Harm) -> Vec<u8> {
@@ -326,8 +357,7 @@ fn judge_store(bytes: &[u8], (at, harm): (usize, Harm), missing: &[(u64, u64)], 
     if harm != Harm::Cut && missing.iter().any(|(log, _)| Some(*log) != missing.first().map(|(first, _)| *first)) {
         return Err(format!("one flipped bit costs several logs: {missing:?}"));
     }
-    let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes);
-    let half = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let (word, half) = (|at| word(bytes, at), |at| half(bytes, at));
     let mut from = EXTENTS_AT;
     while bytes.get(from).is_some_and(|tag| *tag == Toy.tag().0) {
         let (log, first, last_delta) = (word(from + 4), word(from + 12), u64::from(half(from + 32)));

@@ -288,6 +288,11 @@ impl OpenSegments {
         Some(segment)
     }
 
+    /// The number of the open segment whose file is meant.
+    pub(crate) fn number_of(&self, is_meant: impl Fn(&Arc<dyn DiskFile>) -> bool) -> Option<u64> {
+        self.open.iter().find(|(_, (segment, _))| is_meant(&segment.handle)).map(|(number, _)| *number)
+    }
+
     pub(crate) fn insert(&mut self, number: u64, segment: OpenSegment) {
         self.remove(number);
         self.clock += 1;

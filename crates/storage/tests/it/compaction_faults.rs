@@ -106,6 +106,35 @@ fn death_at_every_call_of_a_life_with_compaction_loses_no_last_value() {
 }
 
 #[test]
+fn a_start_killed_at_any_call_after_a_life_with_compaction_is_made_again() {
+    for at in (1..=calls_of_the_life()).rev().step_by(29) {
+        let disk = SimDisk::new();
+        disk.fail_at(at, Fault::Death);
+        let Some(mut life) = born(&disk) else { continue };
+        let acknowledged = live(&mut life);
+        let written = life.written.clone();
+        let image = disk.crash(at);
+        for call in 1.. {
+            // The start goes on with what was under way: settling, merging, its checkpoint, removals.
+            let dying = image.kill();
+            dying.fail_at(call, Fault::Death);
+            if let Ok((mut storage, _)) = Storage::open(Arc::new(dying.clone()), tiny()) {
+                let _ = run_jobs(&mut storage);
+            }
+            let done = dying.calls().all < call;
+            life.written = written.clone();
+            life.reopen(if call % 2 == 0 { dying.kill() } else { dying.crash(call + at) });
+            let found = ends(&life);
+            assert!(found.iter().zip(&acknowledged).all(|(found, want)| found >= want), "life {at}, start {call}");
+            life.check();
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn an_error_at_every_call_of_a_life_with_compaction_loses_no_last_value() {
     for at in 1..=calls_of_the_life() {
         for fault in [Fault::Eio, Fault::Enospc, Fault::Short] {

@@ -144,6 +144,39 @@ fn an_index_damaged_at_any_byte_costs_nothing() {
 }
 
 #[test]
+fn a_small_index_damaged_at_every_byte_costs_nothing() {
+    let disk = SimDisk::new();
+    let (mut storage, _) = Storage::open(Arc::new(disk.clone()), tiny()).unwrap();
+    for log in 0..40u64 {
+        put(&mut storage, &[log], &[&log.to_be_bytes()], SyncPolicy::None).unwrap();
+    }
+    for _ in 0..9 {
+        put(&mut storage, &[9999], &[&[7; 20_000]], SyncPolicy::None).unwrap();
+        settle_down(&mut storage).unwrap();
+    }
+    drop(storage);
+    let name = disk.names().into_iter().find(|name| name.starts_with("packs/")).unwrap();
+    let bytes = disk.bytes_of(&name).unwrap();
+    let trailer = bytes.len() - 64 - 32;
+    let at = u64::from_be_bytes(bytes[trailer + 8..trailer + 16].try_into().unwrap()) as usize;
+    assert!(trailer - at > 1200, "a page of forty entries");
+    for place in at..bytes.len() {
+        let flips = [0, 3, 7].map(|bit| {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1 << bit;
+            flipped
+        });
+        for damaged in flips.into_iter().chain([bytes[..place].to_vec()]) {
+            let disk = disk.kill();
+            disk.put_bytes(&name, damaged);
+            let (mut storage, recovered) = Storage::open(Arc::new(disk), tiny()).unwrap();
+            assert!(recovered.damage.is_empty());
+            (0..40).for_each(|log| first_of(&mut storage, log));
+        }
+    }
+}
+
+#[test]
 fn behind_a_damaged_extent_what_is_left_of_a_damaged_index_leads_on() {
     let (disk, options, name) = pack_of(300);
     let mut bytes = disk.bytes_of(&name).unwrap();

@@ -1,13 +1,15 @@
 //! Repair of stopped folders: only what is proved torn goes, what can be made again is, all else stays and is named.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use crate::common::oracle::{Change, Pair, observe, same};
-use crate::common::tiny;
-use model::LogId;
+use crate::common::{read_from, tiny};
+use model::{LogId, Offset};
+use proptest::prelude::*;
 use storage::inspect::Repair;
 use storage::sim_disk::{Fault, run_jobs, settle_down};
-use storage::{Disk, Owner, SimDisk, Storage, StorageError, SyncPolicy};
+use storage::{Disk, Owner, Recovered, SimDisk, Storage, StorageError, SyncPolicy};
 
 const JOURNAL: &str = "journal/00000000000000000001";
 
@@ -241,6 +243,117 @@ fn a_repair_killed_at_any_call_is_done_again() {
             break;
         }
     }
+}
+
+/// What is done to one file, at a place told by its length.
+#[derive(Clone, Debug)]
+enum Harm {
+    Flip(u8),
+    Zero(usize),
+    Cut,
+    Lose,
+}
+
+fn harm() -> impl Strategy<Value = (usize, usize, Harm)> {
+    let kind = prop_oneof![
+        6 => (0u8..8).prop_map(Harm::Flip),
+        2 => (1usize..6000).prop_map(Harm::Zero),
+        1 => Just(Harm::Cut),
+        1 => Just(Harm::Lose),
+    ];
+    (any::<usize>(), any::<usize>(), kind)
+}
+
+fn do_harm(disk: &SimDisk, (which, place, harm): &(usize, usize, Harm)) {
+    let names = disk.names();
+    let name = &names[which % names.len()];
+    let mut bytes = disk.bytes_of(name).unwrap();
+    // In the journal, where something is.
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+    let at = place % used;
+    match harm {
+        Harm::Flip(bit) => bytes[at] ^= 1 << bit,
+        Harm::Zero(count) => bytes[at..(at + count).min(used)].fill(0),
+        Harm::Cut if name.starts_with("journal/") => bytes[at..].fill(0),
+        Harm::Cut => bytes.truncate(at),
+        Harm::Lose => return disk.lose(name),
+    }
+    disk.put_bytes(name, bytes);
+}
+
+type Served = BTreeMap<(u64, u64), Vec<u8>>;
+
+// What a start serves, with what it remembers, and what it and the readers name.
+fn served(disk: &SimDisk) -> Option<(Served, Recovered, BTreeSet<String>)> {
+    let (mut storage, recovered) = Storage::open(Arc::new(disk.kill()), tiny()).ok()?;
+    let mut all = Served::new();
+    for (log, range) in &recovered.logs {
+        let mut from = range.start;
+        while from < range.end {
+            let (messages, error) = read_from(&mut storage, log.0, from.0);
+            for (offset, content) in messages {
+                from = Offset(offset + 1);
+                all.insert((log.0, offset), content);
+            }
+            match error {
+                Some(StorageError::Damaged { .. }) => from = storage.after_damage(*log, from),
+                Some(error) => panic!("{error}"),
+                None => break,
+            }
+        }
+    }
+    let named = storage.damage().iter().map(|damage| damage.file.clone()).collect();
+    Some((all, recovered, named))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // Whatever has happened to the files: a start after a repair serves what a start without it would have served, and
+    // nothing that is named as damaged is gone, but what was made whole.
+    #[test]
+    fn repair_takes_nothing_away_that_a_start_serves_or_names(
+        harms in prop::collection::vec(harm(), 1..5), cut in any::<bool>(), seed in any::<u64>(),
+    ) {
+        let (synced, unsynced) = images();
+        let disk = if cut { unsynced.crash(seed) } else { synced.kill() };
+        harms.iter().for_each(|harm| do_harm(&disk, harm));
+        let Some((before, recovered, named)) = served(&disk) else {
+            prop_assert!(Repair::plan(Arc::new(disk), &mut |_, _| {}).is_err(), "what does not start is not repaired");
+            return Ok(());
+        };
+        let (files, started) = (disk.names(), disk.kill());
+        drop(Storage::open(Arc::new(started.clone()), tiny()).unwrap());
+        let started = started.names();
+        let repair = plan(&disk);
+        repair.apply().unwrap();
+        let made: BTreeSet<String> = repair.rebuilds.iter().map(|made| made.file.clone()).collect();
+        drop(repair);
+        let (after, recovered_after, named_after) = served(&disk).unwrap();
+        let less = before.iter().find(|(place, content)| after.get(place) != Some(content));
+        prop_assert!(less.is_none(), "{:?} is not served any more", less.map(|(place, _)| place));
+        prop_assert_eq!(&recovered.state, &recovered_after.state);
+        let ends = |recovered: &Recovered| recovered.logs.clone();
+        prop_assert_eq!(ends(&recovered), ends(&recovered_after));
+        for name in named {
+            prop_assert!(named_after.contains(&name) || made.contains(&name), "{} is not named any more", name);
+        }
+        let there = disk.names();
+        let gone = files.iter().find(|name| started.contains(name) && !there.contains(name));
+        prop_assert!(gone.is_none(), "{gone:?} is gone, which a start leaves there");
+        prop_assert!(!plan(&disk.kill()).is_needed());
+    }
+}
+
+// A store with a window behind it: as a kill leaves it, and with a last turn that was not synced.
+fn images() -> &'static (SimDisk, SimDisk) {
+    static IMAGES: OnceLock<(SimDisk, SimDisk)> = OnceLock::new();
+    IMAGES.get_or_init(|| {
+        let mut pair = settled();
+        let synced = pair.disk.kill();
+        (80..86).for_each(|n| turn(&mut pair, n, 600, SyncPolicy::None));
+        (synced, pair.disk.clone())
+    })
 }
 
 #[test]

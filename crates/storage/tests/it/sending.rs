@@ -187,6 +187,25 @@ fn damage_is_never_sent() {
 }
 
 #[test]
+fn what_could_not_be_sent_is_read_before_it_is_sent_again() {
+    let mut rig = Rig::new("distrusted");
+    for _ in 0..40 {
+        rig.put(1, LARGE);
+    }
+    for from in [0, 39] {
+        let (parts, _) = rig.send(1, from, 2 * LARGE);
+        let range = stored(&parts).remove(0).1;
+        rig.storage.distrust(&range);
+        let again = rig.try_send(1, from, 2 * LARGE).unwrap();
+        assert!(!matches!(&again, Parts::Ready(parts) if !stored(parts).is_empty()), "{again:?}");
+        // Found right, it may be sent.
+        rig.send(1, from, 2 * LARGE);
+        assert!(!stored(&rig.send(1, from, 2 * LARGE).0).is_empty());
+    }
+    rig.end();
+}
+
+#[test]
 fn a_range_keeps_its_bytes_though_its_files_are_freed() {
     let mut rig = Rig::new("held");
     rig.put(1, LARGE);

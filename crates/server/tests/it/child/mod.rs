@@ -44,10 +44,15 @@ pub fn fourfold() -> Command {
 
 /// `serve` on free ports, with a small journal.
 pub fn serve_command(folder: &Path) -> Command {
+    serve_command_with(folder, "1MiB")
+}
+
+/// … or with a journal whose files are of another size.
+pub fn serve_command_with(folder: &Path, file_bytes: &str) -> Command {
     let mut command = fourfold();
     command.arg("serve").arg("--data").arg(folder.join("data")).arg("--ready-file").arg(folder.join("ready"));
     command.args(["--kafka", "0", "--amqp", "0", "--http", "0", "--log", "warn"]);
-    command.args(["--storage-journal-file-bytes", "1MiB", "--storage-reserve-bytes", "1MiB"]);
+    command.args(["--storage-journal-file-bytes", file_bytes, "--storage-reserve-bytes", "1MiB"]);
     command
 }
 
