@@ -29,7 +29,7 @@ pub struct Args {
     /// A running broker, as NAME=HOST:PORT@PID.
     #[arg(long = "broker", value_parser = parse_target, required = true)]
     brokers: Vec<Target>,
-    /// Its data folder, as NAME=PATH: dropped from the page cache before the cold reading.
+    /// Its data folder, as NAME=PATH: read into the page cache before the warm reading, dropped from it before the cold.
     #[arg(long = "data", value_parser = parse_data)]
     data: Vec<(String, PathBuf)>,
     /// Gigabytes (10⁹) to read.
@@ -82,10 +82,11 @@ pub fn run(args: &Args) -> Outcome<()> {
         for (broker, topic) in args.brokers.iter().zip(&filled) {
             let show = |what: &str, (bytes, figures): (u64, Figures)| show(what, broker, pair, bytes, figures);
             let wants = |case| args.cases.is_empty() || args.cases.contains(&case);
+            let data = args.data.iter().find(|(name, _)| *name == broker.name);
             if wants(Case::Warm) {
+                data.map_or(Ok(()), |(_, folder)| warm_up(folder))?;
                 show("catch up, warm", catch_up(args, broker, topic)?);
             }
-            let data = args.data.iter().find(|(name, _)| *name == broker.name);
             if let Some((_, folder)) = data.filter(|_| wants(Case::Cold)) {
                 evict(folder)?;
                 show("catch up, cold", catch_up(args, broker, topic)?);
@@ -294,15 +295,25 @@ fn neighbour(args: &Args, broker: &Target, backlog: &str, folder: &Path) -> Outc
 
 /// Drops every file below `folder` from the page cache, by way of `dd`.
 fn evict(folder: &Path) -> Outcome<()> {
-    for entry in fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?.flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            evict(&path)?;
-            continue;
-        }
+    each_file(folder, &|path| {
         let mut command = Command::new("dd");
         command.arg(format!("if={}", path.display())).args(["iflag=nocache", "count=0", "status=none"]);
         let _ = tools::output(&mut command); // a file that is gone by now needs no dropping
+    })
+}
+
+/// Reads every file below `folder` into the page cache: a broker that reads past it does not do so itself.
+fn warm_up(folder: &Path) -> Outcome<()> {
+    each_file(folder, &|path| {
+        let file = fs::File::open(path); // one that is gone by now needs no warming
+        let _ = file.and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+    })
+}
+
+fn each_file(folder: &Path, what: &dyn Fn(&Path)) -> Outcome<()> {
+    for entry in fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() { each_file(&path, what)? } else { what(&path) }
     }
     Ok(())
 }

@@ -303,7 +303,7 @@ fn read_aligned(handle: &dyn DiskFile, place: Place, mut buffer: BytesMut) -> io
     buffer.resize(wanted + PAST_CACHE_STEP, 0);
     let skipped = buffer.as_ptr().align_offset(PAST_CACHE_STEP).min(PAST_CACHE_STEP);
     let target = buffer.get_mut(skipped..skipped + wanted).unwrap_or_default();
-    let is_cached = handle.resident_bytes(place.at, place.bytes) == place.bytes;
+    let is_cached = handle.are_cached(place.at, place.bytes);
     let past = if is_cached { None } else { handle.read_past_cache(place.at - before as u64, target)? };
     let got = match past {
         Some(got) => got,

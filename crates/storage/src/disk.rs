@@ -141,6 +141,12 @@ pub trait DiskFile: Send + Sync {
     /// `StorageFull` when the volume cannot hold it.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
+    /// Whether all of these bytes are in memory, or on their way into it: cheaper to ask than
+    /// [`DiskFile::resident_bytes`], and enough for who may wait a moment, or is told by [`DiskFile::read_now`].
+    fn are_cached(&self, at: u64, bytes: usize) -> bool {
+        self.resident_bytes(at, bytes) == bytes
+    }
+
     /// How many of these bytes, from the first on, are in memory, so that sending them waits for no disk. None when
     /// nobody can say.
     fn resident_bytes(&self, at: u64, bytes: usize) -> usize {

@@ -17,6 +17,7 @@ use crate::journal::entry::batch_bytes;
 use crate::journal::record::StateChangeRecord;
 use crate::journal::recover::{self, Base, disk_error};
 use crate::journal::writer::{Start, Writer};
+use crate::near::Near;
 use crate::reads::ReadDesk;
 use crate::replay::{Before, Replay};
 use crate::scrub::Scrub;
@@ -48,6 +49,7 @@ pub struct Storage {
     pub(crate) trust: Trust,
     pub(crate) readers: Readers,
     pub(crate) held: Held,
+    pub(crate) near: Near,
     pub(crate) segments: OpenSegments,
     pub(crate) settler: Settler,
     pub(crate) compacting: Option<Compacting>,
@@ -99,6 +101,7 @@ impl Storage {
             trust: Trust::new(own_journal_from, own_files_from),
             readers: Readers::default(),
             held: Held::new(options.read_ahead_bytes),
+            near: Near::new(options.read_ahead_bytes),
             segments: OpenSegments::default(),
             settler,
             compacting: None,

@@ -100,8 +100,12 @@ const ROOM_KEPT: usize = 4;
 impl Log {
     /// Position in the window of the extent that holds `offset`, or of the next one.
     pub(crate) fn window_at(&self, offset: Offset) -> usize {
-        // Most readers are at the tail: steps back from there, each twice the one before, touch least memory.
         let is_before = |at: usize| self.window.get(at).is_none_or(|extent| extent.last() < offset);
+        // Who reads all begins at the front, and the front is where a search from the tail would end last.
+        if offset <= self.start && !is_before(0) {
+            return 0;
+        }
+        // Most readers are at the tail: steps back from there, each twice the one before, touch least memory.
         let (mut high, mut step) = (self.window.len(), 1);
         while step <= high && !is_before(high - step) {
             high -= step;

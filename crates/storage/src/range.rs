@@ -60,6 +60,13 @@ impl FileRange {
         FileRange { bytes: self.file.resident_bytes(self.at, count), ..self.clone() }
     }
 
+    /// As [`FileRange::resident`], all or nothing and for who may wait a moment: what is just being read counts too.
+    #[must_use]
+    pub fn cached(&self, count: usize) -> FileRange {
+        let has = |bytes: &usize| self.file.are_cached(self.at, *bytes);
+        FileRange { bytes: [count, self.bytes.min(count)].into_iter().find(has).unwrap_or(0), ..self.clone() }
+    }
+
     /// Whether all of `other` lies in it.
     #[must_use]
     pub fn covers(&self, other: &FileRange) -> bool {

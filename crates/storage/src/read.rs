@@ -4,6 +4,8 @@ use bytes::Bytes;
 use model::{FormatTag, LogId, Offset, Wall};
 
 use crate::FileRange;
+use crate::index::Extent;
+use crate::reads::chunk;
 
 /// Names a read that waits for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -67,11 +69,53 @@ pub struct StoredChunk {
     pub range: FileRange,
 }
 
+/// Chunks of one format that lie back to back in memory. They are one piece for who wants all of them.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// What the units are.
+    pub format: FormatTag,
+    /// All units.
+    pub units: Bytes,
+    pub(crate) extents: Vec<(Extent, usize)>,
+}
+
+impl Together {
+    /// Each chunk, oldest first.
+    pub fn chunks(&self) -> impl Iterator<Item = Chunk> {
+        self.extents.iter().map(|(extent, at)| {
+            let end = at + extent.bytes as usize;
+            chunk(extent, self.units.slice(*at..end))
+        })
+    }
+
+    /// Whether `is_so` of each chunk's first offset and units.
+    pub fn all(&self, mut is_so: impl FnMut(Offset, &[u8]) -> bool) -> bool {
+        let units = |(extent, at): &(Extent, usize)| self.units.get(*at..at + extent.bytes as usize);
+        self.extents.iter().all(|extent| units(extent).is_some_and(|units| is_so(extent.0.first, units)))
+    }
+
+    /// As if they were one.
+    #[must_use]
+    pub fn whole(&self) -> Option<Chunk> {
+        let ((first, _), (last, _)) = (self.extents.first()?, self.extents.last()?);
+        Some(Chunk {
+            first: first.first,
+            last: last.last(),
+            count: self.extents.iter().map(|(extent, _)| extent.count).sum(),
+            time_max: self.extents.iter().map(|(extent, _)| extent.time_max).max()?,
+            format: self.format,
+            units: self.units.clone(),
+        })
+    }
+}
+
 /// A part of what is read to be sent on.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// In memory.
     Chunk(Chunk),
+    /// Several in memory.
+    Together(Together),
     /// In its file, of the format asked for, checked.
     Stored(StoredChunk),
 }

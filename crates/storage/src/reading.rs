@@ -155,7 +155,7 @@ impl Storage {
     /// Bytes of memory that reading keeps: the tail cache, and what jobs have read.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.tail.bytes() + self.desk.landed_bytes() + self.held.bytes()
+        self.tail.bytes() + self.desk.landed_bytes() + self.held.bytes() + self.near.bytes()
     }
 
     /// After [`StorageError::Damaged`] at `from`: the next offset that may be readable (or damaged in its turn), so

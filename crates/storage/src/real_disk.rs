@@ -228,7 +228,7 @@ impl DiskFile for RealFile {
         let wanted = buffer.len();
         // The call copies what is there before it finds that the rest is not, and begins to read that ahead, megabytes
         // of it, on the thread that asks.
-        if wanted >= ASK_FIRST_BYTES && self.resident_bytes(at, wanted) < wanted {
+        if wanted >= ASK_FIRST_BYTES && !self.are_cached(at, wanted) {
             return Ok(None);
         }
         let mut done = 0;
@@ -278,6 +278,10 @@ impl DiskFile for RealFile {
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
+    }
+
+    fn are_cached(&self, at: u64, bytes: usize) -> bool {
+        self.pages.are_cached(&self.file, at, bytes)
     }
 
     fn resident_bytes(&self, at: u64, bytes: usize) -> usize {

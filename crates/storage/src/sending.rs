@@ -14,19 +14,25 @@ use model::{FormatTag, LogId, Offset};
 use crate::blocks::InRun;
 use crate::bring::Brought;
 use crate::engine::Storage;
-use crate::held::Held;
-use crate::index::{Extent, Run};
+use crate::held::{BLOCK_BYTES, Held};
+use crate::index::{self, Extent};
+use crate::journal::writer::Writer;
+use crate::near::{Near, SMALL_BYTES_MAX};
 use crate::reading::Look;
 use crate::reads::{ReadDesk, Source, WindowReader, chunk, wanted};
 use crate::segment::open::OpenSegment;
 use crate::segment::{EXTENT_HEADER_BYTES, ExtentHeader};
 use crate::trust::SEND_BYTES_MIN;
 use crate::{
-    Chunk, DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, read::HEAD_BYTES,
+    Chunk, DiskFile, FileRange, Part, Parts, Read, ReadId, ReadRequest, StorageError, StoredChunk, Together,
+    read::HEAD_BYTES,
 };
 
 /// Extents before the wanted one that are passed over one by one; beyond, a whole block is read.
 const PASSED_OVER_MAX: usize = 4;
+
+/// Small extents are put into one buffer up to this size.
+const RUN_BYTES_MAX: usize = 64 << 10;
 
 /// What there is to send.
 enum Found {
@@ -74,9 +80,20 @@ impl Storage {
         let extents = log.window.range(log.window_at(request.from)..);
         let mut parts = Vec::new();
         let mut cold = None;
+        let mut run = Run::default();
+        let mut left = wanted(extents.clone(), request).map(|extent| extent.bytes as usize).sum();
         for extent in wanted(extents, request) {
-            let source = Source::Journal(extent.file);
+            left -= extent.bytes as usize;
             let at = u64::from(extent.at);
+            let is_small = (extent.bytes as usize) < SMALL_BYTES_MAX && !extent.lost;
+            if is_small && self.tail.is_behind(extent.file, at) && !self.held.has_block(extent.file, at / BLOCK_BYTES) {
+                run.make_room(extent, left, &mut parts);
+                if run.gather(extent, &mut self.near, &self.writer) {
+                    continue;
+                }
+            }
+            run.end(&mut parts);
+            let source = Source::Journal(extent.file);
             let whole = extent.first >= request.from && extent.last() < request.until;
             let file = self.writer.file(extent.file).filter(|file| file.handle.descriptor().is_some());
             let stays = whole
@@ -111,6 +128,7 @@ impl Storage {
             }
             parts.push(part);
         }
+        run.end(&mut parts);
         match cold {
             Some(from) if parts.is_empty() => Ok(self.wait_for(request.log, from)),
             _ if parts.is_empty() => Ok(Found::Nothing),
@@ -118,7 +136,12 @@ impl Storage {
         }
     }
 
-    fn parts_of_run(&mut self, run: Run, request: &ReadRequest, format: FormatTag) -> Result<Found, StorageError> {
+    fn parts_of_run(
+        &mut self,
+        run: index::Run,
+        request: &ReadRequest,
+        format: FormatTag,
+    ) -> Result<Found, StorageError> {
         let segment = match self.segment(run.segment)? {
             Look::Here(segment) => segment,
             Look::Wait(id) => return Ok(Found::Wait(id)),
@@ -227,8 +250,55 @@ impl Part {
     pub fn last(&self) -> Offset {
         match self {
             Part::Chunk(chunk) => chunk.last,
+            Part::Together(run) => run.extents.last().map_or(Offset::ZERO, |(extent, _)| extent.last()),
             Part::Stored(stored) => stored.last,
         }
+    }
+}
+
+/// Small extents of the window that go into one buffer.
+#[derive(Default)]
+struct Run {
+    buffer: Vec<u8>,
+    extents: Vec<(Extent, usize)>,
+}
+
+impl Run {
+    // Ends the run before, if it has no room or is of another format; `left` is what may come behind.
+    fn make_room(&mut self, extent: &Extent, left: usize, parts: &mut Vec<Part>) {
+        let bytes = extent.bytes as usize;
+        let is_other = self.extents.last().is_some_and(|(last, _)| last.format != extent.format);
+        if is_other || self.buffer.len() + bytes > RUN_BYTES_MAX {
+            self.end(parts);
+        }
+        if self.buffer.is_empty() {
+            self.buffer.reserve_exact((bytes + left).min(RUN_BYTES_MAX));
+        }
+    }
+
+    // Whether the extent lies in its file, in memory, and is right. Else it is read as ever, and damage named there.
+    fn gather(&mut self, extent: &Extent, near: &mut Near, writer: &Writer) -> bool {
+        let past = writer.past(extent.file);
+        let is_there = u64::from(extent.at) + u64::from(extent.bytes) <= past;
+        let Some(file) = writer.file(extent.file).filter(|_| is_there) else { return false };
+        let begin = self.buffer.len();
+        if !near.copy(&*file.handle, past, extent, &mut self.buffer) {
+            return false;
+        }
+        let is_right = self.buffer.get(begin..).is_some_and(|units| crc32c(units) == extent.crc);
+        if !is_right {
+            self.buffer.truncate(begin);
+            return false;
+        }
+        self.extents.push((*extent, begin));
+        true
+    }
+
+    fn end(&mut self, parts: &mut Vec<Part>) {
+        let Some((first, _)) = self.extents.first() else { return };
+        let (format, extents) = (first.format, std::mem::take(&mut self.extents));
+        let units = Bytes::from(std::mem::take(&mut self.buffer));
+        parts.push(Part::Together(Together { format, units, extents }));
     }
 }
 

@@ -44,6 +44,7 @@ impl TailCache {
 
     /// The bytes of a place, if they are here.
     pub(crate) fn get(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
+        self.pieces.front().filter(|oldest| (oldest.file, oldest.at) <= (file, at))?;
         let after = self.pieces.partition_point(|piece| (piece.file, piece.at) <= (file, at));
         let piece = self.pieces.get(after.checked_sub(1)?)?;
         if piece.file != file {
@@ -52,6 +53,11 @@ impl TailCache {
         let from = usize::try_from(at.checked_sub(piece.at)?).ok()?;
         let to = from.checked_add(count)?;
         (to <= piece.bytes.len()).then(|| piece.bytes.slice(from..to))
+    }
+
+    /// Whether this place lies before all that is here.
+    pub(crate) fn is_behind(&self, file: u32, at: u64) -> bool {
+        self.pieces.front().is_none_or(|oldest| (file, at) < (oldest.file, oldest.at))
     }
 
     pub(crate) fn bytes(&self) -> usize {

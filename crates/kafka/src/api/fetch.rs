@@ -348,7 +348,7 @@ fn read(
     found.pending |= fetched.pending;
     // The first batch of the answer is served however large it is: a reader must get past it.
     let selection = Selection { from, bytes_max: room, first_whole: found.bytes == 0 };
-    let pieces = select(cx.broker.formats(), &fetched.chunks, selection).map_err(|error| {
+    let pieces = select(cx.broker.formats(), fetched.chunks, selection).map_err(|error| {
         tracing::warn!(%log, %from, %error, "stored units cannot be served as record batches");
         ErrorCode::CORRUPT_MESSAGE
     })?;

@@ -48,17 +48,31 @@ pub enum Step {
 #[derive(Debug, Default)]
 pub struct Resident {
     known: Option<FileRange>,
-    /// The disk may be waited for: nobody asks.
-    may_wait: bool,
+    waits: Waits,
+}
+
+/// For what may be waited while a range is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Waits {
+    /// Nothing: on the data thread.
+    #[default]
+    Never,
+    /// What is already being read.
+    Briefly,
+    /// The disk: nobody asks.
+    ForDisk,
 }
 
 impl Resident {
     fn has(&mut self, range: &FileRange) -> bool {
-        if self.may_wait {
+        if self.waits == Waits::ForDisk {
             return true;
         }
         if !self.known.as_ref().is_some_and(|known| known.covers(range)) {
-            self.known = Some(range.resident(FILE_BYTES_PER_QUESTION));
+            self.known = Some(match self.waits {
+                Waits::Briefly => range.cached(FILE_BYTES_PER_QUESTION),
+                _ => range.resident(FILE_BYTES_PER_QUESTION),
+            });
         }
         self.known.as_ref().is_some_and(|known| known.covers(range))
     }
@@ -108,7 +122,8 @@ impl Errand {
     /// # Errors
     /// Those of [`send_front`].
     pub fn run(mut self) -> io::Result<Carried> {
-        let (mut sent, mut resident) = (0, Resident { may_wait: self.is_cold, known: None });
+        let waits = if self.is_cold { Waits::ForDisk } else { Waits::Briefly };
+        let (mut sent, mut resident) = (0, Resident { known: None, waits });
         loop {
             match send_front(&self.socket, &mut self.out, &mut resident)? {
                 Step::Sent(count) => sent += count,

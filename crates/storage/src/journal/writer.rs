@@ -371,6 +371,16 @@ impl Writer {
         self.is_written(file, at) && (file != self.current_number() || at <= self.at)
     }
 
+    /// Of a file, everything before this place has been written that ever will be.
+    pub(crate) fn past(&self, file: u32) -> u64 {
+        match self.sealed.first() {
+            Some(sealed) if sealed.file.number < file => 0,
+            Some(sealed) if sealed.file.number == file => sealed.at,
+            _ if file == self.current_number() => self.at,
+            _ => u64::MAX,
+        }
+    }
+
     /// Bytes of the entry being built, for a reader who is early.
     pub(crate) fn copy(&self, file: u32, at: u64, count: usize) -> Option<Bytes> {
         if !self.building || file != self.current_number() {

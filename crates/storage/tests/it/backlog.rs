@@ -58,6 +58,7 @@ fn read_all(storage: &mut Storage, log: LogId) -> (Vec<u64>, usize) {
                 for part in &parts {
                     let units = match part {
                         Part::Chunk(chunk) => chunk.units.clone(),
+                        Part::Together(run) => run.units.clone(),
                         Part::Stored(stored) => stored.range.read().unwrap(),
                     };
                     let offset = u64::from_be_bytes(units[..8].try_into().unwrap());

@@ -89,7 +89,7 @@ impl Rig {
 fn stored(parts: &[Part]) -> Vec<(u64, FileRange)> {
     let range = |part: &Part| match part {
         Part::Stored(stored) => Some((stored.first.0, stored.range.clone())),
-        Part::Chunk(_) => None,
+        Part::Chunk(_) | Part::Together(_) => None,
     };
     parts.iter().filter_map(range).collect()
 }

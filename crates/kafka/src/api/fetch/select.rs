@@ -29,23 +29,56 @@ const MESSAGE_BYTES_MIN: usize = 16;
 /// several logs and stamped for another: then they must be read into memory.
 pub(crate) fn is_in_place(part: &Part) -> bool {
     match part {
-        Part::Chunk(_) => true,
-        Part::Stored(stored) => {
-            stored.head.first_chunk().is_some_and(|base| u64::from_be_bytes(*base) == stored.first.0)
-        }
+        Part::Chunk(_) | Part::Together(_) => true,
+        Part::Stored(stored) => is_base(stored.first, stored.head.first_chunk()),
     }
 }
 
+/// What is picked from.
+enum Laid {
+    Chunk(Chunk),
+    Stored(StoredChunk),
+}
+
+/// Chunks that lie together become one, if they can be served so; else they go one by one.
+fn lay_out(parts: Vec<Part>) -> Vec<Laid> {
+    let mut laid = Vec::with_capacity(parts.len());
+    for part in parts {
+        let run = match part {
+            Part::Together(run) => run,
+            Part::Chunk(chunk) => {
+                laid.push(Laid::Chunk(chunk));
+                continue;
+            }
+            Part::Stored(stored) => {
+                laid.push(Laid::Stored(stored));
+                continue;
+            }
+        };
+        let in_place = |first: Offset, units: &[u8]| is_base(first, units.first_chunk());
+        match run.whole().filter(|whole| whole.format == TAG && run.all(in_place)) {
+            Some(whole) => laid.push(Laid::Chunk(whole)),
+            None => laid.extend(run.chunks().map(Laid::Chunk)),
+        }
+    }
+    laid
+}
+
+fn is_base(first: Offset, head: Option<&[u8; 8]>) -> bool {
+    head.is_some_and(|base| u64::from_be_bytes(*base) == first.0)
+}
+
 /// Picks what is wanted. What lies in files must be in place.
-pub(crate) fn select(formats: &Formats, parts: &[Part], wanted: Selection) -> Result<Pieces, FormatError> {
+pub(crate) fn select(formats: &Formats, parts: Vec<Part>, wanted: Selection) -> Result<Pieces, FormatError> {
     let mut picked = Picked { pieces: Vec::new(), bytes: 0, wanted };
-    let mut rest = parts;
+    let laid = lay_out(parts);
+    let mut rest = laid.as_slice();
     while let Some((part, after)) = rest.split_first() {
         rest = after;
         let taken = match part {
-            Part::Stored(stored) => picked.stored(stored),
-            Part::Chunk(chunk) if chunk.format == TAG => picked.own(chunk),
-            Part::Chunk(chunk) => {
+            Laid::Stored(stored) => picked.stored(stored),
+            Laid::Chunk(chunk) if chunk.format == TAG => picked.own(chunk),
+            Laid::Chunk(chunk) => {
                 let foreign = after.iter().map_while(foreign_chunk);
                 let run: Vec<&Chunk> = std::iter::once(chunk).chain(foreign).collect();
                 rest = &after[run.len() - 1..];
@@ -65,9 +98,9 @@ struct Picked {
     wanted: Selection,
 }
 
-fn foreign_chunk(part: &Part) -> Option<&Chunk> {
+fn foreign_chunk(part: &Laid) -> Option<&Chunk> {
     match part {
-        Part::Chunk(chunk) if chunk.format != TAG => Some(chunk),
+        Laid::Chunk(chunk) if chunk.format != TAG => Some(chunk),
         _ => None,
     }
 }
