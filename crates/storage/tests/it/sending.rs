@@ -274,6 +274,58 @@ fn when_memory_is_short_a_cold_read_still_ends() {
     rig.end();
 }
 
+// What is sent, as (offset, first byte, length) of each extent, and how many parts it came in.
+fn extents_of(parts: &[Part]) -> (Vec<(u64, u8, usize)>, usize) {
+    let of = |chunk: storage::Chunk| (chunk.first.0, chunk.units[12], chunk.units.len());
+    let all = parts.iter().flat_map(|part| match part {
+        Part::Chunk(chunk) => vec![of(chunk.clone())],
+        Part::Together(run) => run.chunks().map(of).collect(),
+        Part::Stored(_) => Vec::new(),
+    });
+    (all.collect(), parts.len())
+}
+
+#[test]
+fn small_extents_of_several_logs_come_together_each_in_its_order() {
+    let mut rig = Rig::new("together");
+    let bytes = |n: u64| 200 + (n * 7919 % 900) as usize;
+    (0..150).for_each(|n| rig.put(n % 3, bytes(n)));
+    for is_warm in [true, false, true] {
+        rig.warm_up(is_warm);
+        for log in 0..3 {
+            let wanted: Vec<_> = (0..50).map(|at| (at, at as u8, 12 + bytes(at * 3 + log))).collect();
+            let (all, parts) = extents_of(&rig.send(log, 0, 1 << 20).0);
+            assert_eq!(all, wanted[..all.len()], "log {log}");
+            assert!(all.len() == 50 || !is_warm);
+            assert!(!is_warm || parts < 40, "{parts}");
+            let (some, _) = extents_of(&rig.send(log, 7, 5000).0);
+            assert_eq!(some, wanted[7..7 + some.len()]);
+            assert!(!some.is_empty() && some.iter().map(|(.., bytes)| bytes).sum::<usize>() <= 5000);
+        }
+    }
+    rig.end();
+}
+
+#[test]
+fn a_damaged_extent_among_small_ones_is_named_and_its_neighbours_are_sent() {
+    let mut rig = Rig::new("one-of-many");
+    (0..60).for_each(|n| rig.put(n % 2, 1000));
+    let journal = std::fs::read_dir(rig.disk.path("journal")).unwrap().map(|entry| entry.unwrap().path());
+    for path in journal {
+        // The eleventh message of log 1: its units are of this byte.
+        let content = std::fs::read(&path).unwrap();
+        let Some(at) = content.windows(500).position(|window| window.iter().all(|byte| *byte == 10)) else { continue };
+        let second = at + content[at + 1000..].windows(500).position(|w| w.iter().all(|b| *b == 10)).unwrap() + 1000;
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(b"damage", second as u64 + 100).unwrap();
+    }
+    assert_eq!(extents_of(&rig.send(0, 0, 1 << 20).0).0.len(), 30);
+    assert_eq!(extents_of(&rig.send(1, 0, 1 << 20).0).0.len(), 10);
+    assert!(matches!(rig.try_send(1, 10, 1 << 20), Err(StorageError::Damaged { .. })));
+    assert_eq!(extents_of(&rig.send(1, 11, 1 << 20).0).0.len(), 19);
+    rig.end();
+}
+
 #[test]
 fn nothing_read_on_the_data_thread_waits_for_the_disk() {
     let mut rig = Rig::new("never");
