@@ -29,7 +29,7 @@ pub struct Args {
     /// A running broker, as NAME=HOST:PORT@PID.
     #[arg(long = "broker", value_parser = parse_target, required = true)]
     brokers: Vec<Target>,
-    /// Its data folder, as NAME=PATH: read into the page cache before the warm reading, dropped from it before the cold.
+    /// Its data folder, as NAME=PATH: brought into the page cache for the warm reading, dropped from it for the cold.
     #[arg(long = "data", value_parser = parse_data)]
     data: Vec<(String, PathBuf)>,
     /// Gigabytes (10⁹) to read.

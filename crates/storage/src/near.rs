@@ -14,7 +14,7 @@ pub(crate) const SMALL_BYTES_MAX: usize = STRETCH_BYTES / 2;
 /// Of the memory for reading ahead, one part in so many.
 const SHARE: usize = 4;
 
-/// What reading a stretch costs more than an extent alone, and what finding an extent there saves: about 0.9 and 0.6 µs.
+/// What reading a stretch costs more than an extent alone, and what finding an extent there saves: 0.9 and 0.6 µs.
 const COST: u32 = 3;
 const GAIN: u32 = 2;
 /// So much is lost, in the same measure, before extents are read alone: a reader of one log of many, two milliseconds.
