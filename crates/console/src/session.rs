@@ -133,8 +133,8 @@ impl HttpSession {
         }
         self.calls += 1;
         let call = CallId(self.calls);
-        let loopback = self.peer.remote.ip().to_canonical().is_loopback();
-        cx.broker.login(self.peer.session, call, &credentials.user, &credentials.password, loopback);
+        let from = self.peer.remote.ip().to_canonical();
+        cx.broker.login(self.peer.session, call, &credentials.user, &credentials.password, from);
         self.state = State::Login(call, credentials, Box::new(request));
     }
 

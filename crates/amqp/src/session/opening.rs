@@ -87,12 +87,12 @@ impl AmqpSession {
         self.conn.cancel_notify = start.cancel_notify;
         self.conn.blocked_notify = start.blocked_notify;
         let call = self.conn.next_call();
-        let (session, loopback) = (self.conn.session(), self.conn.peer.remote.ip().to_canonical().is_loopback());
+        let (session, from) = (self.conn.session(), self.conn.peer.remote.ip().to_canonical());
         match start.proof {
-            Proof::Password(user, password) => cx.broker.login(session, call, &user, &password, loopback),
+            Proof::Password(user, password) => cx.broker.login(session, call, &user, &password, from),
             Proof::Certificate => {
                 let named = self.conn.certificate().and_then(|shown| self.conn.config.certificate_login.user(shown));
-                cx.broker.login_vouched(session, call, &named.unwrap_or_default(), loopback);
+                cx.broker.login_vouched(session, call, &named.unwrap_or_default(), from.is_loopback());
             }
             Proof::None => {
                 self.login_failed(cx);

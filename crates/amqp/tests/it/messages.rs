@@ -108,6 +108,22 @@ fn a_message_too_large_closes_the_channel_before_it_is_taken() {
 }
 
 #[test]
+fn a_message_larger_than_a_journal_file_takes_closes_the_channel_and_says_so() {
+    for asks_for_confirms in [true, false] {
+        let mut world = World::new();
+        let at = client_with_queue(&mut world);
+        if asks_for_confirms {
+            world.send(at, &confirm(1));
+            world.take(at);
+        }
+        world.send(at, &publish(1, ("", "q"), 0, PERSISTENT, &[7; 700 << 10]));
+        let (code, text, method) = world.take(at).pop().unwrap().close();
+        let said = text.starts_with("PRECONDITION_FAILED - message size ") && text.ends_with(" of the journal");
+        assert!(code == 406 && said && method == (60, 40), "{code} {text}");
+    }
+}
+
+#[test]
 fn refused_properties_close_the_channel() {
     for (props, code, text) in [
         (&b"\x10\0\x03"[..], 406, "invalid message: {delivery_mode_unknown,3}"),

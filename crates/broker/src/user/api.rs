@@ -1,14 +1,17 @@
 //! What tongues ask of users.
 
+use std::net::IpAddr;
+
 use model::Name;
 
 use super::{User, UserLimits};
 use crate::{Broker, BrokerError, CallId, Evicted, Lsn, SessionId};
 
 impl Broker {
-    /// Checks a password on another thread; the answer comes as [`crate::Event::Login`].
-    pub fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
-        self.core.login(session, call, user, password, from_loopback);
+    /// Checks a password on another thread; the answer comes as [`crate::Event::Login`]. Who asks from one address
+    /// waits for one password of each other, not for all of them.
+    pub fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from: IpAddr) {
+        self.core.login(session, call, user, password, from);
     }
 
     /// Logs in a user for whom something else than a password vouches: a certificate that TLS has checked. The answer

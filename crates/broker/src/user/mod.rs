@@ -4,6 +4,7 @@ mod api;
 mod proof;
 mod types;
 mod users;
+mod waiting;
 
 pub(crate) use proof::default_user;
 pub use proof::quick_credential;

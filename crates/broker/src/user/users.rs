@@ -1,6 +1,7 @@
 //! Logins under way, and proofs that were made before. Users themselves are in the catalog.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::net::IpAddr;
 
 use cluster::Command;
 use cluster::meta::{Credential, User};
@@ -8,6 +9,7 @@ use model::Name;
 use sha2::{Digest, Sha256};
 
 use super::proof::{self, DEFAULT_USER};
+use super::waiting::{Queue, Waiting};
 use super::{LoginError, Principal};
 use crate::core::Core;
 use crate::ids::random;
@@ -16,9 +18,6 @@ use crate::{BrokerError, CallId, Event, Job, JobDone, Lsn, SessionId};
 /// Proofs remembered; when there are more, all are forgotten.
 const PROVEN_MAX: usize = 10_000;
 
-/// Passwords that may wait to be checked: further logins are refused at once.
-const WAITING_MAX: usize = 4096;
-
 /// Passwords that other threads are given at once: enough that none of them stands still, few enough that storage,
 /// whose work they also do, waits for one or two and not for thousands when many clients come at once.
 const RUNNING_MAX: usize = 4;
@@ -26,7 +25,7 @@ const RUNNING_MAX: usize = 4;
 /// What is known of logins.
 pub(crate) struct Users {
     /// Passwords to check or to hash.
-    waiting: VecDeque<Waiting>,
+    waiting: Queue,
     /// How many other threads have now.
     running: usize,
     /// Which users proved which password, by a digest that means nothing outside this process: clients that all connect
@@ -36,13 +35,6 @@ pub(crate) struct Users {
     secret: Option<[u8; 32]>,
     /// Counts changes of users: a check that began before a change proves nothing for later.
     changes: u64,
-}
-
-/// A password that waits for a thread.
-struct Waiting {
-    /// Who logs in by it; `None` when it is to be a user's from now on.
-    login: Option<SessionId>,
-    job: Job,
 }
 
 /// The outcome of a job on a password; opaque to the driver.
@@ -71,7 +63,7 @@ struct Attempt {
 impl Users {
     /// Nobody has logged in yet.
     pub(crate) fn new() -> Users {
-        Users { waiting: VecDeque::new(), running: 0, proven: HashMap::new(), secret: None, changes: 0 }
+        Users { waiting: Queue::default(), running: 0, proven: HashMap::new(), secret: None, changes: 0 }
     }
 
     /// The next password for another thread.
@@ -79,14 +71,14 @@ impl Users {
         if self.running >= RUNNING_MAX {
             return None;
         }
-        let next = self.waiting.pop_front()?;
+        let next = self.waiting.next()?;
         self.running += 1;
         Some(next.job)
     }
 
     /// A session is gone: nobody waits for its login.
     pub(crate) fn session_closed(&mut self, session: SessionId) {
-        self.waiting.retain(|waiting| waiting.login != Some(session));
+        self.waiting.forget(session);
     }
 
     /// A digest of user and password; `None` without random numbers: then nothing is remembered.
@@ -117,13 +109,9 @@ impl Users {
 
 impl Core {
     /// See [`crate::Broker::login`].
-    pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from_loopback: bool) {
-        let name = Name::new(user).ok().filter(|_| self.users.waiting.len() < WAITING_MAX);
-        let Some(name) = name else {
-            self.connections.past.logins_refused += 1;
-            self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
-            return;
-        };
+    pub(crate) fn login(&mut self, session: SessionId, call: CallId, user: &str, password: &[u8], from: IpAddr) {
+        let Ok(name) = Name::new(user) else { return self.refuse_login(session, call) };
+        let from_loopback = from.is_loopback();
         let digest = self.users.digest(user, password);
         let attempt = Attempt { from_loopback, digest, changes: self.users.changes };
         if digest.is_some_and(|digest| self.users.proven.contains_key(&digest)) {
@@ -131,13 +119,21 @@ impl Core {
             return;
         }
         let known = self.catalog.get().users.get(user);
+        let lane = (from, known.map(|_| name.clone()));
         let credentials = known.map(|user| user.credentials.clone()).unwrap_or_default();
         let password = password.to_vec();
         let job = Job::User(Box::new(move || {
             let is_right = proof::verify(&password, &credentials);
             JobDone::User(UserDone { session, call, name, what: Outcome::Checked { is_right, attempt } })
         }));
-        self.users.waiting.push_back(Waiting { login: Some(session), job });
+        if let Some(out) = self.users.waiting.login(lane, Waiting { session, call, is_login: true, job }) {
+            self.refuse_login(out.session, out.call);
+        }
+    }
+
+    fn refuse_login(&mut self, session: SessionId, call: CallId) {
+        self.connections.past.logins_refused += 1;
+        self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
     }
 
     /// See [`crate::Broker::login_vouched`].
@@ -159,7 +155,7 @@ impl Core {
             let what = Outcome::Hashed { credential: proof::hash(&password), tags };
             JobDone::User(UserDone { session, call, name, what })
         }));
-        self.users.waiting.push_back(Waiting { login: None, job });
+        self.users.waiting.add(Waiting { session, call, is_login: false, job });
     }
 
     /// See [`crate::Broker::delete_user`].
@@ -201,8 +197,7 @@ impl Core {
             self.users.remember(attempt, name);
             return self.answer_login(session, call, name, attempt.from_loopback);
         }
-        self.connections.past.logins_refused += 1;
-        self.events.push(session, Event::Login(call, Err(LoginError::Refused)));
+        self.refuse_login(session, call);
     }
 
     /// Answers a login of somebody who has proved to be `name`.

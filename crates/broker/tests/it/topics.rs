@@ -1,5 +1,7 @@
 //! Topics and users: made, described, removed, and still there after the process or the power has gone.
 
+use std::net::IpAddr;
+
 use crate::shard::{Shard, name, new_topic};
 use broker::topic::ConfigChange;
 use broker::user::{LoginError, Principal};
@@ -206,7 +208,8 @@ fn find(disk: &storage::SimDisk, text: &[u8]) -> (String, usize) {
 
 /// Logs in and answers what came of it and how many hashes it took.
 fn login(shard: &mut Shard, user: &str, password: &str, from_loopback: bool) -> (Result<Principal, LoginError>, usize) {
-    shard.broker.login(SessionId(1), CallId(5), user, password.as_bytes(), from_loopback);
+    let from = IpAddr::from([if from_loopback { 127 } else { 10 }, 0, 0, 1]);
+    shard.broker.login(SessionId(1), CallId(5), user, password.as_bytes(), from);
     let mut hashes = 0;
     while let Some(job) = shard.broker.next_job() {
         hashes += usize::from(matches!(job, broker::Job::User(_)));
@@ -234,7 +237,7 @@ fn the_default_user_may_come_from_this_machine_only() {
 fn many_logins_at_once_are_handed_out_a_few_at_a_time_and_not_for_those_who_left() {
     let mut shard = Shard::new();
     for client in 1..=100 {
-        shard.broker.login(SessionId(client), CallId(1), "nobody", b"guess", true);
+        shard.broker.login(SessionId(client), CallId(1), "nobody", b"guess", IpAddr::from([127, 0, 0, 1]));
     }
     let taken: Vec<_> = std::iter::from_fn(|| shard.broker.next_job()).collect();
     assert_eq!(taken.iter().filter(|job| matches!(job, broker::Job::User(_))).count(), 4);

@@ -4,7 +4,7 @@
 use broker::access::{Operation, Resource};
 use broker::connection::ChannelFigures;
 use broker::routing::{PublishRequest, Published};
-use broker::{BrokerError, SyncPolicy};
+use broker::{BrokerError, StorageError, SyncPolicy};
 use model::{ByteReader, Header};
 
 use super::{bit, copies, delay};
@@ -280,6 +280,11 @@ fn store(call: &mut Call<'_, '_>, content: Content) -> Done {
         Err(BrokerError::Storage(error)) if error.heals_alone() => {
             stall(call, Some(content));
             Ok(())
+        }
+        // Sent again it would fit as little: the publisher is told why, as for what is larger than a message may be.
+        Err(BrokerError::Storage(StorageError::TooLarge { bytes, bytes_max })) => {
+            let text = format!("message size {bytes} is larger than configured max size {bytes_max} of the journal");
+            Err(Refusal::precondition(text).caused_by(PUBLISH))
         }
         Err(BrokerError::Storage(error)) => match &mut call.ch.confirms {
             Some(confirms) => {
