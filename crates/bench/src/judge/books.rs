@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::amqp::{Amqp, Said};
 use super::kafka::Kafka;
+use super::rounds::Kills;
 use super::server::Server;
 use crate::Outcome;
 
@@ -82,6 +83,12 @@ pub(crate) struct Tally {
     pub(crate) restart_longest: Duration,
     /// Messages with lives and delays.
     pub(crate) timed: super::kill::timed::Found,
+}
+
+impl Kills for Tally {
+    fn kills(&self) -> u64 {
+        self.kills
+    }
 }
 
 /// One partition or queue in the clients' books.

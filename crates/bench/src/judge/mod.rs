@@ -9,6 +9,7 @@ pub(crate) mod kafka;
 pub(crate) mod kill;
 pub(crate) mod pressure;
 pub(crate) mod queues;
+pub(crate) mod rounds;
 pub(crate) mod server;
 pub(crate) mod wire;
 

@@ -9,18 +9,15 @@ mod report;
 pub(crate) mod timed;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::judge::Chance;
 use crate::judge::books::{self, Books, Tally};
+use crate::judge::rounds::Rounds;
 use crate::judge::server::{Launch, Server};
 
-/// Kills of one data folder before a fresh one is begun: each verification reads the folder's whole content.
-const KILLS_A_FOLDER: u64 = 10;
-/// Every second folder has a journal so small that kills meet it while it settles, all the time.
-const SMALL_JOURNAL: &[&str] = &["--storage-journal-file-bytes", "1MiB", "--storage-journal-files-max", "3"];
 /// Load runs at least and at most so long before the kill.
 const KILL_AFTER_MS: std::ops::Range<u64> = 5..400;
 
@@ -46,36 +43,11 @@ pub struct Args {
 /// # Errors
 /// When anything acknowledged was lost or moved, anything was invented, or the broker does not start again.
 pub fn run(args: &Args) -> Outcome<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    let seed = args.seed.unwrap_or((now as u64) % 1_000_000_007);
-    println!("kill judge: {} kills, seed {seed}", args.times);
-    let begun = Instant::now();
-    let scratch = std::env::temp_dir().join(format!("fourfold-kill-{}", std::process::id()));
-    let mut chance = Chance::new(seed);
-    let mut tally = Tally::default();
-    let mut outcome = Ok(());
-    while tally.kills < args.times && outcome.is_ok() {
-        let folder = scratch.join(format!("from-kill-{}", tally.kills));
-        let kills = KILLS_A_FOLDER.min(args.times - tally.kills);
-        outcome = folder_of_kills(args, &folder, kills, &mut chance, &mut tally);
-        if outcome.is_ok() {
-            std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        }
-    }
-    println!();
-    let text = report::text(&tally, seed, begun.elapsed(), outcome.as_ref().err());
-    print!("{text}");
-    if let Some(file) = &args.report {
-        std::fs::write(file, report::page(&text)).map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    outcome
-        .map_err(|why| format!("{why}\n  seed {seed}, kill {}; the data is kept in {}", tally.kills, scratch.display()))
+    Rounds { name: "kill", folder: folder_of_kills, text: report::text, page: report::page }.run(args)
 }
 
 /// One data folder: load, kill, restart, verify, `kills` times.
-fn folder_of_kills(args: &Args, folder: &Path, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
-    let is_small = (tally.kills / KILLS_A_FOLDER) % 2 == 1;
-    let launch = Launch::new(&args.bin, folder).options(if is_small { SMALL_JOURNAL } else { &[] });
+fn folder_of_kills(args: &Args, launch: Launch, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
     let mut server = Server::start(launch)?;
     load::prepare(&server)?;
     timed::prepare(&server)?;

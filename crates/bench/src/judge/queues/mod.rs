@@ -6,12 +6,13 @@ mod check;
 pub(crate) mod load;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::judge::Chance;
 use crate::judge::amqp::{Amqp, Argument};
 use crate::judge::kill::Args;
+use crate::judge::rounds::{Kills, Rounds};
 use crate::judge::server::{Launch, Server};
 
 /// Worked on; what is rejected goes to [`DEAD`].
@@ -24,11 +25,6 @@ const RANKED: &str = "ranked";
 const PAIR: [&str; 2] = ["one", "other"];
 /// A fanout exchange, published to in transactions.
 const BOTH: &str = "both";
-
-/// Kills of one data folder before a fresh one is begun.
-const KILLS_A_FOLDER: u64 = 10;
-/// Every second folder's journal is so small that it settles all the time.
-const SMALL_JOURNAL: &[&str] = &["--storage-journal-file-bytes", "1MiB", "--storage-journal-files-max", "3"];
 
 /// What was done until a kill, by the clients' books. Numbers ascend over all kills of a folder.
 #[derive(Default)]
@@ -55,37 +51,21 @@ struct Tally {
     restart_longest: Duration,
 }
 
+impl Kills for Tally {
+    fn kills(&self) -> u64 {
+        self.kills
+    }
+}
+
 /// Kills `args.times` times and says what was found.
 ///
 /// # Errors
 /// When a confirmed message is missing, twice, elsewhere or out of order, or a transaction is there in part.
 pub fn run(args: &Args) -> Outcome<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    let seed = args.seed.unwrap_or((now as u64) % 1_000_000_007);
-    println!("queues judge: {} kills, seed {seed}", args.times);
-    let begun = Instant::now();
-    let scratch = std::env::temp_dir().join(format!("fourfold-queues-{}", std::process::id()));
-    let (mut chance, mut tally, mut outcome) = (Chance::new(seed), Tally::default(), Ok(()));
-    while tally.kills < args.times && outcome.is_ok() {
-        let folder = scratch.join(format!("from-kill-{}", tally.kills));
-        let is_small = (tally.kills / KILLS_A_FOLDER) % 2 == 1;
-        let launch = Launch::new(&args.bin, &folder).options(if is_small { SMALL_JOURNAL } else { &[] });
-        let kills = KILLS_A_FOLDER.min(args.times - tally.kills);
-        outcome = folder_of_kills(launch, kills, &mut chance, &mut tally);
-        if outcome.is_ok() {
-            std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        }
-    }
-    let text = text(&tally, seed, begun.elapsed(), outcome.as_ref().err());
-    print!("{text}");
-    if let Some(file) = &args.report {
-        std::fs::write(file, page(&text)).map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    outcome
-        .map_err(|why| format!("{why}\n  seed {seed}, kill {}; the data is kept in {}", tally.kills, scratch.display()))
+    Rounds { name: "queues", folder: folder_of_kills, text, page }.run(args)
 }
 
-fn folder_of_kills(launch: Launch, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
+fn folder_of_kills(_: &Args, launch: Launch, kills: u64, chance: &mut Chance, tally: &mut Tally) -> Outcome<()> {
     let mut server = Server::start(launch)?;
     prepare(&server)?;
     let mut next = 0;
