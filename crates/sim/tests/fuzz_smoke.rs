@@ -1,5 +1,5 @@
 //! A short, repeatable run of every fuzz target, for CI: well-formed frames mutated by seed. `fuzz/` runs the same
-//! functions under libFuzzer for as long as you like.
+//! functions under libFuzzer for as long as you like; with `FUZZ_SEEDS=folder` the frames are written there for it.
 
 use sim::client::{amqp, kafka};
 use sim::random::Random;
@@ -30,7 +30,14 @@ fn mutate(frame: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn run(seeds: &[Vec<u8>], target: fn(&[u8])) {
+fn run(name: &str, seeds: &[Vec<u8>], target: fn(&[u8])) {
+    if let Some(folder) = std::env::var_os("FUZZ_SEEDS") {
+        let folder = std::path::Path::new(&folder).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (number, seed) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{number}")), seed).unwrap();
+        }
+    }
     let mut random = Random::new(1);
     for _ in 0..INPUTS {
         target(&mutate(&seeds[random.below(seeds.len())], &mut random));
@@ -57,22 +64,22 @@ fn kafka_requests_of_any_bytes_are_read_without_harm() {
         head.extend_from_slice(&[0, 0, 0, 1, 0, 1, b'x', 2, 1, 0].repeat(12));
         head
     }));
-    run(&seeds, ::kafka::fuzz_request);
+    run("kafka_request", &seeds, ::kafka::fuzz_request);
 }
 
 #[test]
 fn kafka_batches_of_any_bytes_are_opened_without_harm() {
     let produce = kafka::produce(2, -1, "topic", 0, &values());
     let batch = produce[produce.len() - (produce.len() - 4 - 10 - 2 - 2 - 4 - 4 - 7 - 4 - 4 - 4)..].to_vec();
-    run(&[batch], ::kafka::fuzz_batch);
+    run("kafka_batch", &[batch], ::kafka::fuzz_batch);
 }
 
 #[test]
 fn amqp_frames_tables_and_units_of_any_bytes_are_read_without_harm() {
     let mut publish = amqp::publish("body");
     publish.extend(amqp::consume());
-    run(&[amqp::handshake()[8..].to_vec(), publish.clone()], ::amqp::fuzz_connection);
+    run("amqp_connection", &[amqp::handshake()[8..].to_vec(), publish.clone()], ::amqp::fuzz_connection);
     let table = b"\x01aS\0\0\0\x01x\x01bF\0\0\0\x04\x01ct\x01\x01dA\0\0\0\x02V\x01eT\0\0\0\0\0\0\0\x01".to_vec();
-    run(&[table, publish.clone()], ::amqp::fuzz_table);
-    run(&[publish, vec![0; 64]], ::amqp::fuzz_unit);
+    run("amqp_table", &[table, publish.clone()], ::amqp::fuzz_table);
+    run("amqp_unit", &[publish, vec![0; 64]], ::amqp::fuzz_unit);
 }
