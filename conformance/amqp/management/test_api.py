@@ -156,6 +156,11 @@ def test_health_is_told(api, broker):
     status, body = api.ask("GET", "health/checks/port-listener/1")
     assert (status, body["reason"], body["missing"]) == (503, "No active listener", 1)
     assert api.get("aliveness-test/%2F") == {"status": "ok"}
+    # A queue of that name that somebody made stays, with what is in it.
+    api.declare("aliveness-test", durable=False)
+    api.publish("aliveness-test", "mine")
+    assert api.get("aliveness-test/%2F") == {"status": "ok"}
+    assert api.ask("DELETE", "queues/%2F/aliveness-test") == (204, None)
     assert api.get("whoami")["name"] == "guest"
     assert "object_totals" in api.get("overview")
 

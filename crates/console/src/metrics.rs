@@ -13,11 +13,31 @@ const OBJECTS_MAX: usize = 1_000;
 /// The same at `/metrics/per-object`.
 const MORE_OBJECTS_MAX: usize = 10_000;
 
-/// What is shown of each object, as text.
-pub fn objects(broker: &Broker) -> String {
-    let mut page = Page::default();
-    objects::all(&mut page, broker, MORE_OBJECTS_MAX);
-    page.text
+/// What is shown of each object at `/metrics/per-object`, in the making: a kind at a time.
+pub struct Objects {
+    page: Page,
+    left_out: Vec<(&'static str, u64)>,
+}
+
+impl Objects {
+    /// Nothing is shown yet.
+    pub fn begin() -> Objects {
+        Objects { page: Page::default(), left_out: Vec::new() }
+    }
+
+    /// Shows the next kind; false when there was none.
+    pub fn go_on(&mut self, broker: &Broker) -> bool {
+        let Some((kind, show)) = objects::KINDS.get(self.left_out.len()) else { return false };
+        let left_out = show(&mut self.page, broker, MORE_OBJECTS_MAX);
+        self.left_out.push((*kind, left_out));
+        true
+    }
+
+    /// All of it, as text.
+    pub fn text(mut self) -> String {
+        objects::left_out(&mut self.page, &self.left_out);
+        self.page.text
+    }
 }
 
 /// Everything, as text.
@@ -30,7 +50,9 @@ pub fn text(broker: &Broker, counters: &Counters) -> String {
     losses(&mut page, broker);
     space(&mut page, broker);
     storage(&mut page, broker);
-    objects::all(&mut page, broker, OBJECTS_MAX);
+    let each = objects::KINDS.iter().map(|(kind, show)| (*kind, show(&mut page, broker, OBJECTS_MAX)));
+    let left_out = each.collect::<Vec<_>>();
+    objects::left_out(&mut page, &left_out);
     page.text
 }
 

@@ -69,6 +69,8 @@ impl World {
         tongues.iter().filter_map(|tongue| tongue.format()).for_each(|format| formats.add(format));
         let ledger = tongues.iter().find_map(|tongue| tongue.ledger());
         let ledger = ledger.ok_or_else(|| BrokerError::Invalid("no tongue brings a ledger".to_owned()))?;
+        let dialect = options.dialect.or_else(|| tongues.iter().find_map(|tongue| tongue.dialect()));
+        let options = Options { dialect, ..options };
         let broker = Broker::open(Arc::new(disk.clone()), options, formats, ledger, now)?;
         let (connections, jobs) = (BTreeMap::new(), Vec::new());
         let mut random = Random::new(seed);

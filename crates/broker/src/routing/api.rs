@@ -45,6 +45,12 @@ impl Broker {
         self.queues.list_bindings(tenant)
     }
 
+    /// Whether that binding is there.
+    #[must_use]
+    pub fn is_bound(&self, spec: &BindingSpec) -> bool {
+        self.queues.is_bound(spec)
+    }
+
     /// Removes an exchange and its bindings; a missing one is no error. That built-in ones stay is the tongue's to say.
     ///
     /// # Errors

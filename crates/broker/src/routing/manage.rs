@@ -203,6 +203,22 @@ impl Queues {
     }
 
     /// All bindings of a tenant, ordered by exchange, destination and key.
+    pub(super) fn is_bound(&self, spec: &BindingSpec) -> bool {
+        let (tenant, source) = (&*spec.tenant, &*spec.exchange);
+        let dest = match &spec.destination {
+            Destination::Queue(name) => self.id_of(tenant, name).map(Dest::Queue),
+            Destination::Exchange(name) => self.exchanges.id_of(tenant, name).map(Dest::Exchange),
+        };
+        let Some(dest) = dest else { return false };
+        match self.exchanges.get(tenant, source) {
+            Some(exchange) => exchange.has(dest, &spec.key, &spec.arguments),
+            None => {
+                let bound = (dest, &spec.key, &spec.arguments);
+                self.feeds.get(tenant, source).is_some_and(|feed| feed.bindings().has(bound))
+            }
+        }
+    }
+
     pub(super) fn list_bindings(&self, tenant: &str) -> Vec<BindingSpec> {
         let mut all = Vec::new();
         let mut add = |tenant: &Name, from: &Name, (dest, key, arguments): (Dest, &Name, &Arguments)| {

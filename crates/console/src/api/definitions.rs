@@ -1,10 +1,8 @@
 //! Definitions: all that exists as one file, and taking one in with a report of what came of it.
 
-use serde_json::Value;
-
-use super::{Call, Handled, after, now};
-use crate::definitions::{self, Scope};
-use crate::refusal::Refusal;
+use super::{Answer, Call, Handled, now};
+use crate::definitions::{self, File, Importing, Scope};
+use crate::http::Response;
 
 /// The definitions of everything, or of `?tenant=…`.
 pub fn export(call: &mut Call<'_>) -> Handled {
@@ -16,11 +14,11 @@ pub fn export(call: &mut Call<'_>) -> Handled {
 
 /// Takes definitions in; with `?dry-run=true` nothing changes, and the report says what would.
 pub fn import(call: &mut Call<'_>) -> Handled {
-    let definitions: Value = call.json()?;
-    let tenant = if call.is_asked("tenant") { Some(call.tenant()?) } else { None };
+    let file: File = call.json()?;
+    let tenant = if call.is_asked("tenant") { Some(call.tenant()?.to_string()) } else { None };
     let dry_run = call.query.split('&').any(|pair| matches!(pair, "dry-run" | "dry-run=true"));
-    let user = call.principal.map_or("", |who| who.user.as_str());
-    let scope = Scope { session: call.session, user, now: call.now, tenant: tenant.as_deref(), dry_run };
-    let (report, lsn) = definitions::import(call.broker, scope, &definitions).map_err(Refusal::bad_request)?;
-    after(lsn, 200, &report.show(dry_run))
+    let user = call.principal.map_or_else(String::new, |who| who.user.to_string());
+    let scope = Scope { session: call.session, user, tenant, dry_run };
+    let importing = Importing::begin(call.broker, scope, file, |report| Ok(Response::json(200, &report.show())))?;
+    Ok(Answer::worked(call.call, importing))
 }

@@ -3,9 +3,9 @@
 use broker::Lsn;
 use serde_json::{Value, json};
 
-use super::{Answer, Call, Handled, Until, after, now};
-use crate::http::{Response, decode};
-use crate::management::{Detail, metrics_text};
+use super::{Answer, Call, Handled, after, now};
+use crate::http::decode;
+use crate::management::{Detail, Ours, scrape};
 use crate::metrics;
 
 pub fn health(call: &mut Call<'_>) -> Handled {
@@ -92,15 +92,14 @@ pub fn whoami(_: &mut Call<'_>) -> Handled {
 
 pub fn metrics(call: &mut Call<'_>) -> Handled {
     call.broker.look_for_space();
-    let ours = metrics::text(call.broker, call.counters);
-    let body = ours + &metrics_text(call.broker, call.counters, call.now.mono, &Detail::Sums);
-    scraped(body)
+    let ours = Ours::Text(metrics::text(call.broker, call.counters));
+    scraped(call, Detail::Sums, ours)
 }
 
 /// Figures of each object, under the names of RabbitMQ's plugin.
 pub fn metrics_per_object(call: &mut Call<'_>) -> Handled {
-    let ours = metrics::objects(call.broker);
-    scraped(ours + &metrics_text(call.broker, call.counters, call.now.mono, &Detail::Objects))
+    let ours = Ours::Objects(metrics::Objects::begin());
+    scraped(call, Detail::Objects, ours)
 }
 
 /// Those of chosen families: `?family=queue_coarse_metrics&vhost=/`.
@@ -110,11 +109,10 @@ pub fn metrics_detailed(call: &mut Call<'_>) -> Handled {
         pairs.filter(|(key, _)| *key == name).filter_map(|(_, value)| decode(value)).collect::<Vec<_>>()
     };
     let detail = Detail::Families(all("family"), all("vhost"));
-    scraped(metrics_text(call.broker, call.counters, call.now.mono, &detail))
+    scraped(call, detail, Ours::Nothing)
 }
 
-fn scraped(body: String) -> Handled {
-    let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    let response = Response::text(200, content_type, body.into_bytes());
-    Ok(Answer { response, until: Until::Synced(Lsn::default()) })
+fn scraped(call: &Call<'_>, detail: Detail, ours: Ours) -> Handled {
+    let page = scrape((call.broker, call.counters), call.now.mono, detail, ours);
+    Ok(Answer::worked(call.call, page))
 }

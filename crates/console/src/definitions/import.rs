@@ -1,59 +1,48 @@
-//! Taking definitions in: section by section, in the order in which one needs the other. One that does not fit stops no
-//! other.
+//! Taking one object of definitions in. One that does not fit stops no other.
 //!
 //! A trial changes nothing: it checks what it can, and remembers what would be there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker::access::{Permission, Tenant, TopicPermission};
 use broker::dialect::Dialect;
 use broker::{Broker, Lsn, SessionId};
 use model::Now;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::report::{Outcome, Report};
 use super::users;
 
-/// On whose behalf, and into what.
-#[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
-    /// The session that asks.
-    pub session: SessionId,
-    /// The user who asks: may use the tenants that it makes.
-    pub user: &'a str,
-    /// What time it is.
-    pub now: Now,
-    /// Everything goes into this tenant; else each object says where it belongs.
-    pub tenant: Option<&'a str>,
-    /// Nothing is changed.
-    pub dry_run: bool,
-}
-
-/// An import under way.
+/// An import under way, in one turn.
 pub(super) struct Import<'a> {
     pub(super) broker: &'a mut Broker,
+    pub(super) now: Now,
+    pub(super) so_far: &'a mut SoFar,
+}
+
+/// What an import keeps from turn to turn.
+pub(super) struct SoFar {
     pub(super) words: Arc<dyn Dialect>,
     pub(super) session: SessionId,
-    pub(super) now: Now,
+    /// The user who asks: may use the tenants that it makes.
+    pub(super) user: String,
+    /// Nothing is changed.
     pub(super) dry_run: bool,
     pub(super) lsn: Lsn,
-    user: &'a str,
-    /// What a trial would have made: section, tenant, name.
-    pub(super) would_be: BTreeSet<(&'static str, String, String)>,
-    /// Bindings there are, by tenant, once it was asked.
-    pub(super) bound: BTreeMap<String, BTreeSet<String>>,
-    report: Report,
+    /// What a trial would have made, as the file has it: section, tenant, name.
+    pub(super) would_be: BTreeMap<(&'static str, String, String), Value>,
+    pub(super) report: Report,
 }
 
 /// Takes one object, by its tenant and its name.
 type Take = fn(&mut Import<'_>, &str, &str, &Map<String, Value>) -> Result<Outcome, String>;
 
 /// One section: its name, the field with its objects' names, whether it is within a tenant, and how one is taken.
-struct Section {
-    name: &'static str,
+pub(super) struct Section {
+    pub(super) name: &'static str,
     field: &'static str,
-    in_tenant: bool,
+    pub(super) in_tenant: bool,
     take: Take,
 }
 
@@ -62,7 +51,7 @@ const fn section(name: &'static str, field: &'static str, in_tenant: bool, take:
 }
 
 /// In the order in which they are taken.
-static SECTIONS: [Section; 10] = [
+pub(super) static SECTIONS: [Section; 10] = [
     section("users", "name", false, |import, _, name, body| import.user(name, body)),
     section("vhosts", "name", false, |import, _, name, body| import.vhost(name, body)),
     section("permissions", "user", true, |import, tenant, name, body| import.permission(tenant, name, body)),
@@ -80,7 +69,7 @@ static SECTIONS: [Section; 10] = [
 ];
 
 /// What says of a file what it is, and defines nothing.
-const TITLES: [&str; 11] = [
+pub(super) const TITLES: [&str; 11] = [
     "rabbit_version",
     "rabbitmq_version",
     "rabbitmq_definition_format",
@@ -93,47 +82,6 @@ const TITLES: [&str; 11] = [
     "description",
     "metadata",
 ];
-
-/// Takes definitions in. The answer is held back until synced up to the [`Lsn`].
-///
-/// # Errors
-/// When `definitions` is no JSON object, or no tongue knows how to declare.
-pub fn import(broker: &mut Broker, scope: Scope<'_>, definitions: &Value) -> Result<(Report, Lsn), String> {
-    let all = definitions.as_object().ok_or("definitions are one JSON object")?;
-    let words = broker.dialect().ok_or("no tongue here knows how to declare")?;
-    let mut import = Import {
-        broker,
-        words,
-        session: scope.session,
-        now: scope.now,
-        dry_run: scope.dry_run,
-        lsn: Lsn::default(),
-        user: scope.user,
-        would_be: BTreeSet::new(),
-        bound: BTreeMap::new(),
-        report: Report::default(),
-    };
-    for section in &SECTIONS {
-        match all.get(section.name) {
-            None => {}
-            Some(_) if scope.tenant.is_some() && !section.in_tenant => {
-                let why = "it belongs to no virtual host: import it without naming one".to_owned();
-                import.report.add(section.name, None, "*", Outcome::Ignored(why));
-            }
-            Some(Value::Array(objects)) => {
-                objects.iter().for_each(|object| import.one(section, scope.tenant, object));
-            }
-            Some(_) => {
-                import.report.add(section.name, None, "*", Outcome::Refused("it is no list".to_owned()));
-            }
-        }
-    }
-    let known = |name: &str| TITLES.contains(&name) || SECTIONS.iter().any(|section| section.name == name);
-    for name in all.keys().filter(|name| !known(name)) {
-        import.report.add("file", None, name, Outcome::Ignored("no section of that name is known".to_owned()));
-    }
-    Ok((import.report, import.lsn))
-}
 
 /// A text field of an object.
 pub(super) fn text<'a>(body: &'a Map<String, Value>, field: &str) -> Result<&'a str, String> {
@@ -156,10 +104,10 @@ pub(super) fn flag(body: &Map<String, Value>, field: &str) -> Result<bool, Strin
 }
 
 impl Import<'_> {
-    fn one(&mut self, section: &'static Section, within: Option<&str>, object: &Value) {
+    pub(super) fn one(&mut self, section: &'static Section, within: Option<&str>, object: &Value) {
         let Some(body) = object.as_object() else {
             let why = "it is no JSON object".to_owned();
-            return self.report.add(section.name, within, "?", Outcome::Refused(why));
+            return self.so_far.report.add(section.name, within, "?", Outcome::Refused(why));
         };
         let name = body.get(section.field).and_then(Value::as_str);
         let tenant =
@@ -170,20 +118,48 @@ impl Import<'_> {
             (Some(name), tenant) => (section.take)(self, tenant.unwrap_or_default(), name, body),
         };
         let outcome = outcome.unwrap_or_else(Outcome::Refused);
-        if self.dry_run && outcome == Outcome::Created {
-            let made = (section.name, tenant.unwrap_or_default().to_owned(), name.unwrap_or_default().to_owned());
-            self.would_be.insert(made);
-        }
+        let outcome = if self.so_far.dry_run && outcome == Outcome::Created {
+            self.would_make(section, tenant.unwrap_or_default(), (name.unwrap_or_default(), body))
+        } else {
+            outcome
+        };
         let name = match section.name {
             "bindings" => super::objects::binding_name(body),
             _ => name.unwrap_or("?").to_owned(),
         };
-        self.report.add(section.name, tenant, &name, outcome);
+        self.so_far.report.add(section.name, tenant, &name, outcome);
+    }
+
+    /// What a trial says of an object that is not there: made, unless the same file has made it by then.
+    fn would_make(&mut self, section: &Section, tenant: &str, (name, body): (&str, &Map<String, Value>)) -> Outcome {
+        // Of these a name says not all: there are several for one user, or between the same two.
+        let (name, more) = match section.name {
+            "topic_permissions" => (name.to_owned(), body.get("exchange").cloned()),
+            "parameters" => (name.to_owned(), body.get("component").cloned()),
+            "bindings" => (name.to_owned(), Some(Value::Object(body.clone()))),
+            _ => (name.to_owned(), None),
+        };
+        let key = (section.name, tenant.to_owned(), more.map_or(name.clone(), |more| format!("{name} {more}")));
+        let body = Value::Object(body.clone());
+        match self.so_far.would_be.get(&key) {
+            None => {
+                self.so_far.would_be.insert(key, body);
+                Outcome::Created
+            }
+            Some(known) if *known == body => Outcome::There,
+            Some(_) if matches!(section.name, "exchanges" | "queues") => {
+                Outcome::Differs("another one of this name stands before it in the file".to_owned())
+            }
+            Some(_) => {
+                self.so_far.would_be.insert(key, body);
+                Outcome::Changed
+            }
+        }
     }
 
     /// Whether a trial would have made it.
     pub(super) fn would(&self, section: &'static str, tenant: &str, name: &str) -> bool {
-        self.dry_run && self.would_be.contains(&(section, tenant.to_owned(), name.to_owned()))
+        self.so_far.dry_run && self.so_far.would_be.contains_key(&(section, tenant.to_owned(), name.to_owned()))
     }
 
     pub(super) fn check_tenant(&self, tenant: &str) -> Result<(), String> {
@@ -201,11 +177,11 @@ impl Import<'_> {
     }
 
     pub(super) fn put_tenant(&mut self, tenant: &Tenant) -> Result<(), String> {
-        if self.dry_run {
+        if self.so_far.dry_run {
             return Ok(());
         }
         let (_, lsn) = self.broker.put_tenant(tenant).map_err(|error| error.to_string())?;
-        self.lsn = self.lsn.max(lsn);
+        self.so_far.lsn = self.so_far.lsn.max(lsn);
         Ok(())
     }
 
@@ -216,9 +192,9 @@ impl Import<'_> {
             Some(_) => Outcome::Changed,
             None => Outcome::Created,
         };
-        if !self.dry_run {
+        if !self.so_far.dry_run {
             let lsn = self.broker.store_user(&asked).map_err(|error| error.to_string())?;
-            self.lsn = self.lsn.max(lsn);
+            self.so_far.lsn = self.so_far.lsn.max(lsn);
         }
         Ok(outcome)
     }
@@ -233,16 +209,27 @@ impl Import<'_> {
             None => {
                 self.put_tenant(&asked)?;
                 // Who makes one may use it, as with RabbitMQ.
-                let all = || ".*".to_owned();
-                let (user, tenant) = (self.user.to_owned(), name.to_owned());
-                let own = Permission { user, tenant, configure: all(), write: all(), read: all() };
-                if !self.dry_run && self.broker.user(self.user).is_some() {
-                    let (_, lsn) = self.broker.put_permission(&own).map_err(|error| error.to_string())?;
-                    self.lsn = self.lsn.max(lsn);
+                let user = self.so_far.user.clone();
+                if self.broker.user(&user).is_some() {
+                    self.grant_all(&user, name)?;
                 }
                 Ok(Outcome::Created)
             }
         }
+    }
+
+    fn grant_all(&mut self, user: &str, tenant: &str) -> Result<(), String> {
+        let all = || ".*".to_owned();
+        let (user, tenant) = (user.to_owned(), tenant.to_owned());
+        if self.so_far.dry_run {
+            let body = json!({ "user": user, "vhost": tenant, "configure": all(), "write": all(), "read": all() });
+            self.so_far.would_be.insert(("permissions", tenant, user), body);
+            return Ok(());
+        }
+        let own = Permission { user, tenant, configure: all(), write: all(), read: all() };
+        let (_, lsn) = self.broker.put_permission(&own).map_err(|error| error.to_string())?;
+        self.so_far.lsn = self.so_far.lsn.max(lsn);
+        Ok(())
     }
 
     fn permission(&mut self, tenant: &str, user: &str, body: &Map<String, Value>) -> Result<Outcome, String> {
@@ -256,12 +243,12 @@ impl Import<'_> {
             Some(_) => Outcome::Changed,
             None => Outcome::Created,
         };
-        if self.dry_run {
+        if self.so_far.dry_run {
             self.broker.check_permission(&asked).map_err(|error| error.to_string())?;
             return Ok(outcome);
         }
         let (_, lsn) = self.broker.put_permission(&asked).map_err(|error| error.to_string())?;
-        self.lsn = self.lsn.max(lsn);
+        self.so_far.lsn = self.so_far.lsn.max(lsn);
         Ok(outcome)
     }
 
@@ -277,12 +264,12 @@ impl Import<'_> {
             Some(_) => Outcome::Changed,
             None => Outcome::Created,
         };
-        if self.dry_run {
+        if self.so_far.dry_run {
             self.broker.check_topic_permission(&asked).map_err(|error| error.to_string())?;
             return Ok(outcome);
         }
         let (_, lsn) = self.broker.put_topic_permission(&asked).map_err(|error| error.to_string())?;
-        self.lsn = self.lsn.max(lsn);
+        self.so_far.lsn = self.so_far.lsn.max(lsn);
         Ok(outcome)
     }
 }

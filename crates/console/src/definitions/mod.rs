@@ -4,6 +4,7 @@
 
 mod export;
 mod import;
+mod importing;
 mod objects;
 mod policies;
 pub mod policy;
@@ -11,5 +12,5 @@ mod report;
 pub mod users;
 
 pub use export::{all, of_tenant};
-pub use import::{Scope, import};
+pub use importing::{File, Importing, Scope};
 pub use policies::parameters;

@@ -84,13 +84,13 @@ impl Import<'_> {
             arguments: headers_of(&arguments(body)?).map_err(|why| why.to_string())?,
         };
         let known = self.broker.exchange(tenant, name).is_some();
-        if self.dry_run && !known {
-            self.words.check_exchange(&ask).map_err(|fault| fault.text)?;
+        if self.so_far.dry_run && !known {
+            self.so_far.words.check_exchange(&ask).map_err(|fault| fault.text)?;
             return Ok(Outcome::Created);
         }
-        match self.words.clone().declare_exchange(self.broker, &ask) {
+        match self.so_far.words.clone().declare_exchange(self.broker, &ask) {
             Ok((created, lsn)) => {
-                self.lsn = self.lsn.max(lsn);
+                self.so_far.lsn = self.so_far.lsn.max(lsn);
                 Ok(if created { Outcome::Created } else { Outcome::There })
             }
             Err(fault) if known => Ok(Outcome::Differs(fault.text)),
@@ -104,22 +104,22 @@ impl Import<'_> {
         }
         self.check_tenant(tenant)?;
         let ask = QueueAsk {
-            session: self.session,
+            session: self.so_far.session,
             tenant: named(tenant)?,
             name: named(name)?,
             durable: flag(body, "durable")?,
             auto_delete: flag(body, "auto_delete")?,
             arguments: headers_of(&arguments(body)?).map_err(|why| why.to_string())?,
         };
-        let known = self.broker.queue(self.session, tenant, name);
+        let known = self.broker.queue(self.so_far.session, tenant, name);
         let known = !matches!(known, Err(broker::BrokerError::Missing { .. }));
-        if self.dry_run && !known {
-            self.words.check_queue(self.broker, &ask).map_err(|fault| fault.text)?;
+        if self.so_far.dry_run && !known {
+            self.so_far.words.check_queue(self.broker, &ask).map_err(|fault| fault.text)?;
             return Ok(Outcome::Created);
         }
-        match self.words.clone().declare_queue(self.broker, &ask, self.now) {
+        match self.so_far.words.clone().declare_queue(self.broker, &ask, self.now) {
             Ok((created, lsn)) => {
-                self.lsn = self.lsn.max(lsn);
+                self.so_far.lsn = self.so_far.lsn.max(lsn);
                 Ok(if created { Outcome::Created } else { Outcome::There })
             }
             Err(fault) if known => Ok(Outcome::Differs(fault.text)),
@@ -152,25 +152,15 @@ impl Import<'_> {
             key: named(key)?,
             arguments: arguments.clone().into_iter().collect(),
         };
-        if self.is_bound(&spec) {
+        if self.broker.is_bound(&spec) {
             return Ok(Outcome::There);
         }
-        if self.dry_run {
+        if self.so_far.dry_run {
             return self.ends(&spec).map(|()| Outcome::Created);
         }
-        let lsn = self.words.clone().bind(self.broker, self.session, spec, &headers);
-        self.lsn = self.lsn.max(lsn.map_err(|fault| fault.text)?);
+        let lsn = self.so_far.words.clone().bind(self.broker, self.so_far.session, spec, &headers);
+        self.so_far.lsn = self.so_far.lsn.max(lsn.map_err(|fault| fault.text)?);
         Ok(Outcome::Created)
-    }
-
-    /// Whether it was bound before the import.
-    fn is_bound(&mut self, spec: &BindingSpec) -> bool {
-        let broker = &self.broker;
-        let known = self
-            .bound
-            .entry(spec.tenant.to_string())
-            .or_insert_with(|| broker.bindings(&spec.tenant).iter().map(identity).collect());
-        known.contains(&identity(spec))
     }
 
     /// Whether both ends of a binding are there, or would be.
@@ -179,7 +169,7 @@ impl Import<'_> {
         let exchange =
             |name: &str| self.broker.exchange(tenant, name).is_some() || self.would("exchanges", tenant, name);
         let queue = |name: &str| {
-            let found = self.broker.queue(self.session, tenant, name);
+            let found = self.broker.queue(self.so_far.session, tenant, name);
             !matches!(found, Err(broker::BrokerError::Missing { .. })) || self.would("queues", tenant, name)
         };
         if !exchange(&spec.exchange) && self.broker.topic(tenant, &spec.exchange).is_none() {
@@ -195,14 +185,4 @@ impl Import<'_> {
             _ => Ok(()),
         }
     }
-}
-
-/// What makes one binding differ from another.
-fn identity(spec: &BindingSpec) -> String {
-    let kind = match spec.destination {
-        Destination::Queue(_) => 'q',
-        Destination::Exchange(_) => 'x',
-    };
-    let parts = serde_json::json!([spec.exchange.as_str(), spec.to().as_str(), spec.key.as_str(), spec.arguments]);
-    format!("{kind}{parts}")
 }

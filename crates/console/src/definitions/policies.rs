@@ -65,12 +65,12 @@ impl Import<'_> {
             return Ok(Outcome::There);
         }
         let outcome = if known.is_some() { Outcome::Changed } else { Outcome::Created };
-        if self.dry_run {
+        if self.so_far.dry_run {
             self.broker.check_policy(asked).map_err(|error| error.to_string())?;
             return Ok(outcome);
         }
         let stored = self.broker.put_policy(asked).map_err(|error| error.to_string())?;
-        self.lsn = self.lsn.max(stored.lsn);
+        self.so_far.lsn = self.so_far.lsn.max(stored.lsn);
         Ok(outcome)
     }
 
@@ -92,7 +92,9 @@ impl Import<'_> {
                         self.put_tenant(&broker::access::Tenant { limits, ..known })?;
                         Ok(Outcome::Changed)
                     }
-                    None => Ok(Outcome::Created), // to be made: a trial
+                    // A trial: the tenant is to be made, without limits.
+                    None if limits == TenantLimits::default() => Ok(Outcome::There),
+                    None => Ok(Outcome::Changed),
                 }
             }
             component => Err(format!(

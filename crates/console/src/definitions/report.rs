@@ -61,9 +61,16 @@ pub struct Report {
     counts: BTreeMap<(&'static str, &'static str), u64>,
     /// Those that did not simply come.
     notes: Vec<Note>,
+    /// Nothing was changed.
+    dry_run: bool,
 }
 
 impl Report {
+    /// Nothing has come yet; with `dry_run` nothing will be changed.
+    pub(super) fn begin(dry_run: bool) -> Report {
+        Report { dry_run, ..Report::default() }
+    }
+
     /// Counts one object, and notes it if there is more to say.
     pub fn add(&mut self, section: &'static str, tenant: Option<&str>, name: &str, outcome: Outcome) {
         *self.counts.entry((section, outcome.word())).or_default() += 1;
@@ -85,7 +92,7 @@ impl Report {
     }
 
     /// As JSON.
-    pub fn show(&self, dry_run: bool) -> Value {
+    pub fn show(&self) -> Value {
         let mut counts = serde_json::Map::new();
         for ((section, word), count) in &self.counts {
             let of_section = counts.entry(*section).or_insert_with(|| json!({}));
@@ -102,6 +109,6 @@ impl Report {
                 "why": note.outcome.why(),
             })
         });
-        json!({ "dry_run": dry_run, "counts": counts, "notes": notes.collect::<Vec<_>>() })
+        json!({ "dry_run": self.dry_run, "counts": counts, "notes": notes.collect::<Vec<_>>() })
     }
 }

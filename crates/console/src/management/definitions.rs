@@ -1,10 +1,9 @@
 //! Definitions: export and import, of everything and of one virtual host.
 
-use serde_json::Value;
-
-use super::call::{Call, done, now};
-use crate::api::Handled;
-use crate::definitions::{self, Scope};
+use super::call::{Call, now};
+use crate::api::{Answer, Handled};
+use crate::definitions::{self, File, Importing, Scope};
+use crate::http::Response;
 use crate::refusal::Refusal;
 
 fn vhost(call: &Call<'_>) -> Result<String, Refusal> {
@@ -32,17 +31,16 @@ pub fn import(call: &mut Call<'_>) -> Handled {
 /// Takes definitions into one virtual host.
 pub fn import_vhost(call: &mut Call<'_>) -> Handled {
     let tenant = vhost(call)?;
-    take(call, Some(&tenant))
+    take(call, Some(tenant))
 }
 
-fn take(call: &mut Call<'_>, tenant: Option<&str>) -> Handled {
-    let parsed = serde_json::from_slice::<Value>(call.body).ok().filter(Value::is_object);
-    let definitions = parsed.ok_or_else(|| Refusal::bad_request("failed_to_parse_json"))?;
-    let user = &call.asker.principal.user;
-    let scope = Scope { session: call.session, user, now: call.now, tenant, dry_run: false };
-    let (report, lsn) = definitions::import(call.broker, scope, &definitions).map_err(Refusal::bad_request)?;
-    match report.refused() {
-        refused if refused.is_empty() => done(204, lsn),
+fn take(call: &mut Call<'_>, tenant: Option<String>) -> Handled {
+    let file = serde_json::from_slice::<File>(call.body);
+    let file = file.map_err(|_| Refusal::bad_request("failed_to_parse_json"))?;
+    let scope = Scope { session: call.session, user: call.asker.principal.user.to_string(), tenant, dry_run: false };
+    let importing = Importing::begin(call.broker, scope, file, |report| match report.refused() {
+        refused if refused.is_empty() => Ok(Response::json(204, &serde_json::Value::Null)),
         refused => Err(Refusal::bad_request(refused.join("; "))),
-    }
+    })?;
+    Ok(Answer::worked(call.call, importing))
 }

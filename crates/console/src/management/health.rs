@@ -113,7 +113,8 @@ pub fn certificates(call: &mut Call<'_>) -> Handled {
     ok()
 }
 
-/// A queue is made, a message is routed to it, and both are removed. The original leaves the queue.
+/// A queue is made, a message is routed to it, and both are removed. The original leaves the queue. One that was there
+/// may be somebody's: it stays, and nothing is put into it or taken out.
 pub fn aliveness(call: &mut Call<'_>) -> Handled {
     let tenant = call.vhost()?;
     let queue = Name::fixed(ALIVENESS);
@@ -124,7 +125,10 @@ pub fn aliveness(call: &mut Call<'_>) -> Handled {
     let arguments = Vec::new();
     let (session, name) = (call.session, queue.clone());
     let ask = QueueAsk { session, tenant: tenant.clone(), name, durable: false, auto_delete: false, arguments };
-    dialect.declare_queue(call.broker, &ask, call.now)?;
+    let (is_new, _) = dialect.declare_queue(call.broker, &ask, call.now)?;
+    if !is_new {
+        return tell_failure(call.broker);
+    }
     let user = call.asker.principal.user.clone();
     let (properties, body): (&[model::Header], &[u8]) = (&[], b"test_message");
     let message =
@@ -135,7 +139,11 @@ pub fn aliveness(call: &mut Call<'_>) -> Handled {
     // What is published is seen when the turn ends; nobody waits for that: the queue goes with what is in it.
     let removed = call.broker.delete_queue(session, &tenant, &queue, false, false);
     removed.map_err(|error| call.refused(&error, "queue", &tenant))?;
-    match call.broker.failure() {
+    tell_failure(call.broker)
+}
+
+fn tell_failure(broker: &Broker) -> Handled {
+    match broker.failure() {
         None => ok(),
         Some(why) => failed(json!({ "reason": why.to_string() })),
     }

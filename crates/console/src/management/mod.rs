@@ -26,12 +26,14 @@ mod queue_json;
 mod queues;
 mod rates;
 mod routes;
+mod scraping;
 mod stats;
 mod users;
 mod vhosts;
 
 pub use call::{Asker, Call, missing};
-pub use prometheus::{Detail, text as metrics_text};
+pub use prometheus::{Detail, scrape};
 pub use query::Query;
 pub use rates::Sampler;
 pub use routes::{Found, find, serves};
+pub use scraping::Ours;

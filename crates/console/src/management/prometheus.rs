@@ -1,21 +1,20 @@
 //! The names of RabbitMQ's Prometheus plugin, for dashboards made for it: sums at `/metrics`, each object's at
 //! `/metrics/per-object`, and those of chosen families at `/metrics/detailed`.
 //!
-//! How many objects are shown is bounded: a scrape must not grow without end.
+//! What is shown of which object; `scraping` makes the page of it.
 
 use std::fmt::Write as _;
 
-use broker::Broker;
+use broker::access::Tenant;
 use broker::connection::{ChannelFigures, Connection};
 use broker::queue::QueueFacts;
+use broker::{Broker, SessionId};
 use model::{Mono, Name};
 
 use super::call::node;
 use super::overview::VERSION;
+use super::scraping::{Ours, Scrape};
 use crate::counters::Counters;
-
-/// Queues, connections and channels shown one by one.
-const OBJECTS_MAX: usize = 10_000;
 
 /// What is shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,18 +27,22 @@ pub enum Detail {
     Families(Vec<String>, Vec<String>),
 }
 
-struct Page {
-    text: String,
+pub(super) struct Page {
+    pub(super) text: String,
     prefix: &'static str,
 }
 
 impl Page {
-    fn metric(&mut self, name: &str, kind: &str) {
+    pub(super) fn new(prefix: &'static str) -> Page {
+        Page { text: String::new(), prefix }
+    }
+
+    pub(super) fn metric(&mut self, name: &str, kind: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# TYPE {}{name} {kind}", self.prefix);
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+    pub(super) fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         let _ = writeln!(self.text, "{}{name}{braces} {value}", self.prefix);
     }
@@ -54,32 +57,30 @@ fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
-/// The page, as text.
-pub fn text(broker: &Broker, counters: &Counters, now: Mono, detail: &Detail) -> String {
-    let mut page = Page { text: String::new(), prefix: "rabbitmq_" };
+/// Begins a page; `ours` goes before it.
+pub fn scrape((broker, counters): (&Broker, &Counters), now: Mono, detail: Detail, ours: Ours) -> Scrape {
+    let mut page = Page::new("rabbitmq_");
     identity(&mut page, broker);
-    if let Detail::Families(families, vhosts) = detail {
-        page.prefix = "rabbitmq_detailed_";
-        let wanted = |names: &[&str]| families.iter().any(|family| names.contains(&family.as_str()));
-        if wanted(&["queue_coarse_metrics", "queue_metrics", "queue_consumer_count"]) {
-            queues(&mut page, broker, true, vhosts);
+    let each = detail != Detail::Sums;
+    let (kinds, vhosts) = match detail {
+        Detail::Families(families, vhosts) => {
+            page.prefix = "rabbitmq_detailed_";
+            let wanted = |names: &[&str]| families.iter().any(|family| names.contains(&family.as_str()));
+            let kinds = [
+                (Kind::Queue, wanted(&["queue_coarse_metrics", "queue_metrics", "queue_consumer_count"])),
+                (Kind::Connection, wanted(&["connection_coarse_metrics", "connection_metrics"])),
+                (Kind::Channel, wanted(&["channel_metrics", "channel_exchange_metrics", "channel_queue_metrics"])),
+            ];
+            (kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect(), vhosts)
         }
-        if wanted(&["connection_coarse_metrics", "connection_metrics"]) {
-            connections(&mut page, broker, true, vhosts);
+        Detail::Sums | Detail::Objects => {
+            totals(&mut page, broker);
+            global(&mut page, broker);
+            machine(&mut page, (broker, counters), now);
+            (vec![Kind::Queue, Kind::Connection, Kind::Channel], Vec::new())
         }
-        if wanted(&["channel_metrics", "channel_exchange_metrics", "channel_queue_metrics"]) {
-            channels(&mut page, broker, true, vhosts);
-        }
-        return page.text;
-    }
-    let each = *detail == Detail::Objects;
-    totals(&mut page, broker);
-    global(&mut page, broker);
-    machine(&mut page, (broker, counters), now);
-    queues(&mut page, broker, each, &[]);
-    connections(&mut page, broker, each, &[]);
-    channels(&mut page, broker, each, &[]);
-    page.text
+    };
+    Scrape::begin((page, ours), each, kinds, vhosts)
 }
 
 fn identity(page: &mut Page, broker: &Broker) {
@@ -225,86 +226,80 @@ static CHANNEL_FIGURES: [Figure<ChannelFigures>; 17] = [
     ("channel_get_empty_total", "counter", |one| one.got_nothing.get()),
 ];
 
-/// Writes each figure of objects, or its sum over them.
-fn write<T>(page: &mut Page, figures: &[Figure<T>], each: bool, objects: &[(impl AsRef<str>, &T)]) {
-    for (name, kind, read) in figures {
-        page.metric(name, kind);
-        if each {
-            for (labels, object) in objects {
-                page.sample(name, labels.as_ref(), read(object));
+/// Of what one figure after the other is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Queue,
+    Connection,
+    Channel,
+}
+
+impl Kind {
+    /// The names of its figures, and what they are.
+    pub(super) fn figures(self) -> Vec<(&'static str, &'static str)> {
+        fn heads<T>(all: &[Figure<T>]) -> Vec<(&'static str, &'static str)> {
+            all.iter().map(|(name, kind, _)| (*name, *kind)).collect()
+        }
+        match self {
+            Kind::Queue => heads(&QUEUE_FIGURES),
+            Kind::Connection => heads(&CONNECTION_FIGURES),
+            Kind::Channel => heads(&CHANNEL_FIGURES),
+        }
+    }
+
+    /// What there is of it now, in these tenants (in all, where none is named).
+    pub(super) fn keys(self, broker: &Broker, tenants: &[String]) -> Vec<Key> {
+        let is_asked = |tenant: &str| tenants.is_empty() || tenants.iter().any(|asked| asked == tenant);
+        let connections = broker.connections().filter(|one| is_asked(&one.info.tenant));
+        match self {
+            Kind::Queue => {
+                let tenants = broker.tenants().into_iter().filter(|tenant| is_asked(&tenant.name));
+                let of = |tenant: Tenant| {
+                    let named = Name::new(&tenant.name).ok();
+                    let names = broker.queue_names(&tenant.name).into_iter();
+                    names.filter_map(move |name| Some(Key::Queue(named.clone()?, name)))
+                };
+                tenants.flat_map(of).collect()
             }
-        } else {
-            page.sample(name, "", objects.iter().map(|(_, object)| read(object)).sum::<u64>());
+            Kind::Connection => connections.map(|one| Key::Connection(one.info.session)).collect(),
+            Kind::Channel => {
+                let of = |one: &Connection| {
+                    let session = one.info.session;
+                    one.channels.keys().map(move |number| Key::Channel(session, *number)).collect::<Vec<_>>()
+                };
+                connections.flat_map(of).collect()
+            }
         }
     }
 }
 
-fn queues(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
-    let mut all: Vec<(String, QueueFacts)> = Vec::new();
-    let tenants = broker.tenants().into_iter().map(|tenant| tenant.name);
-    for tenant in tenants.filter(|name| vhosts.is_empty() || vhosts.contains(name)) {
-        for name in broker.queue_names(&tenant) {
-            if each && all.len() >= OBJECTS_MAX {
-                break;
+/// One object.
+pub(super) enum Key {
+    Queue(Name, Name),
+    Connection(SessionId),
+    Channel(SessionId, u16),
+}
+
+impl Key {
+    /// Reads its figures into `values`, in their order, and answers its labels; `None` if it has gone.
+    pub(super) fn read(&self, broker: &Broker, values: &mut Vec<u64>) -> Option<String> {
+        match self {
+            Key::Queue(tenant, name) => {
+                let facts = broker.queue_facts(tenant, name)?;
+                values.extend(QUEUE_FIGURES.iter().map(|(_, _, read)| read(&facts)));
+                Some(format!("vhost={},queue={}", quoted(tenant), quoted(name)))
             }
-            let labels = if each { labels_of(&tenant, &name) } else { String::new() };
-            all.extend(broker.queue_facts(&tenant, &name).map(|facts| (labels, facts)));
+            Key::Connection(session) => {
+                let one = broker.connection(*session)?;
+                values.extend(CONNECTION_FIGURES.iter().map(|(_, _, read)| read(one)));
+                Some(format!("connection={}", quoted(&one.info.name())))
+            }
+            Key::Channel(session, number) => {
+                let one = broker.connection(*session)?;
+                let figures = one.channels.get(number)?;
+                values.extend(CHANNEL_FIGURES.iter().map(|(_, _, read)| read(figures)));
+                Some(format!("channel={}", quoted(&format!("{} ({number})", one.info.name()))))
+            }
         }
-    }
-    let objects: Vec<_> = all.iter().map(|(labels, facts)| (labels.as_str(), facts)).collect();
-    write(page, &QUEUE_FIGURES, each, &objects);
-}
-
-fn labels_of(tenant: &str, name: &Name) -> String {
-    format!("vhost={},queue={}", quoted(tenant), quoted(name))
-}
-
-/// How many objects are looked at: for a sum all of them.
-fn most(each: bool) -> usize {
-    if each { OBJECTS_MAX } else { usize::MAX }
-}
-
-fn seen<'b>(broker: &'b Broker, each: bool, vhosts: &'b [String]) -> impl Iterator<Item = &'b Connection> {
-    let all = broker.connections().filter(|one| vhosts.is_empty() || vhosts.iter().any(|v| *v == *one.info.tenant));
-    all.take(most(each))
-}
-
-fn connections(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
-    let labels = |one: &Connection| match each {
-        true => format!("connection={}", quoted(&one.info.name())),
-        false => String::new(),
-    };
-    let objects: Vec<_> = seen(broker, each, vhosts).map(|one| (labels(one), one)).collect();
-    write(page, &CONNECTION_FIGURES, each, &objects);
-}
-
-fn channels(page: &mut Page, broker: &Broker, each: bool, vhosts: &[String]) {
-    let of = |one: &Connection, number: u16| match each {
-        true => format!("channel={}", quoted(&format!("{} ({number})", one.info.name()))),
-        false => String::new(),
-    };
-    let channels =
-        seen(broker, each, vhosts).flat_map(|one| one.channels.iter().map(move |(at, figures)| (one, *at, figures)));
-    let objects: Vec<_> =
-        channels.take(most(each)).map(|(one, number, figures)| (of(one, number), &**figures)).collect();
-    write(page, &CHANNEL_FIGURES, each, &objects);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_have_no_labels_and_objects_have_theirs() {
-        let figures = [ChannelFigures::default(), ChannelFigures::default()];
-        figures.iter().for_each(|one| one.published.add(2));
-        let objects: Vec<_> = figures.iter().map(|one| ("channel=\"a\\\"b\"".to_owned(), one)).collect();
-        let mut page = Page { text: String::new(), prefix: "rabbitmq_" };
-        let figure: [Figure<ChannelFigures>; 1] = [("x_total", "counter", |one| one.published.get())];
-        write(&mut page, &figure, false, &objects);
-        assert_eq!(page.text, "# TYPE rabbitmq_x_total counter\nrabbitmq_x_total 4\n");
-        page.text.clear();
-        write(&mut page, &figure, true, &objects[..1]);
-        assert_eq!(page.text, "# TYPE rabbitmq_x_total counter\nrabbitmq_x_total{channel=\"a\\\"b\"} 2\n");
     }
 }

@@ -12,23 +12,28 @@ use super::Page;
 /// Commits that are looked at for the lag of groups, as a multiple of the objects shown.
 const COMMITS_PER_OBJECT: usize = 20;
 
-/// All kinds, at most `max` objects of each.
-pub(super) fn all(page: &mut Page, broker: &Broker, max: usize) {
-    let tenants = broker.tenants().into_iter().map(|tenant| tenant.name).collect::<Vec<_>>();
-    let left_out = [
-        ("topic", topics(page, broker, &tenants, max)),
-        ("group", groups(page, broker, max)),
-        ("queue", queues(page, broker, &tenants, max)),
-    ];
+/// Shows objects of one kind, at most so many; answers how many are left out.
+type Show = fn(&mut Page, &Broker, usize) -> u64;
+
+/// All kinds.
+pub(super) static KINDS: [(&str, Show); 3] = [("topic", topics), ("group", groups), ("queue", queues)];
+
+/// Says how many objects are left out, by kind.
+pub(super) fn left_out(page: &mut Page, counts: &[(&'static str, u64)]) {
     let name = "fourfold_objects_left_out";
     page.metric(name, "gauge", "Objects that are not shown one by one, by kind; /metrics/per-object shows more.");
-    for (kind, count) in left_out {
-        page.sample(name, &[("kind", kind)], count);
+    for (kind, count) in counts {
+        page.sample(name, &[("kind", kind)], *count);
     }
 }
 
+fn tenants(broker: &Broker) -> Vec<String> {
+    broker.tenants().into_iter().map(|tenant| tenant.name).collect()
+}
+
 /// Partitions, and messages ever and now, of each topic.
-fn topics(page: &mut Page, broker: &Broker, tenants: &[String], max: usize) -> u64 {
+fn topics(page: &mut Page, broker: &Broker, max: usize) -> u64 {
+    let tenants = &tenants(broker);
     let mut shown = Vec::new();
     let mut count = 0;
     for tenant in tenants {
@@ -89,7 +94,8 @@ fn groups(page: &mut Page, broker: &Broker, max: usize) -> u64 {
 }
 
 /// Messages and consumers of each queue, and of all together.
-fn queues(page: &mut Page, broker: &Broker, tenants: &[String], max: usize) -> u64 {
+fn queues(page: &mut Page, broker: &Broker, max: usize) -> u64 {
+    let tenants = &tenants(broker);
     type Pick = fn(&QueueFacts) -> u64;
     let mut shown: Vec<(&str, Name, QueueFacts)> = Vec::new();
     let mut sums = [0, 0, 0];

@@ -85,7 +85,10 @@ fn definitions() -> Value {
             "limits": {},
         }],
         "vhosts": [{ "name": "v" }],
-        "permissions": [{ "user": "ann", "vhost": "v", "configure": ".*", "write": ".*", "read": ".*" }],
+        "permissions": [
+            { "user": "ann", "vhost": "v", "configure": ".*", "write": ".*", "read": ".*" },
+            { "user": "guest", "vhost": "v", "configure": ".*", "write": ".*", "read": ".*" },
+        ],
         "parameters": [
             { "vhost": "v", "component": "vhost-limits", "name": "limits", "value": { "max-queues": 10 } },
             { "vhost": "v", "component": "shovel", "name": "s", "value": { "src-queue": "q" } },
@@ -135,10 +138,12 @@ fn an_export_of_rabbitmq_is_imported_once_with_a_report_and_its_users_log_in() {
         assert_eq!(count(&first, section, "created"), Some(1), "{section}: {first}");
         assert_eq!(count(&trial, section, "created"), Some(1), "{section}: {trial}");
     }
+    assert_eq!(trial["counts"], first["counts"], "a trial counts what is done");
+    assert_eq!(count(&first, "permissions", "there"), Some(1), "who makes a virtual host may use it");
     assert_eq!(count(&first, "parameters", "refused"), Some(1));
     assert_eq!(count(&first, "policies", "adapted"), Some(1), "without ha-mode");
     let again = import(&[]);
-    for section in ["users", "vhosts", "permissions", "queues", "exchanges", "bindings"] {
+    for section in ["users", "vhosts", "queues", "exchanges", "bindings"] {
         assert_eq!(count(&again, section, "there"), Some(1), "{section}: {again}");
     }
     let password = folder.0.join("password");
