@@ -10,6 +10,7 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::copying::Copying;
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::journal::aside;
 use crate::journal::frame::file_name;
 use crate::segment::FileId;
 use crate::{Completed, Owner, StorageError};
@@ -170,10 +171,11 @@ impl Storage {
             return;
         }
         let Stage::Waiting(checkpoint, freed) = std::mem::take(stage) else { return };
+        let unread = self.writer.unread_until(freed.journal);
         *stage = Stage::Writing(freed);
         let disk = Arc::clone(&self.disk);
         self.jobs.push_back(Job::new(Lane::Work, move || {
-            let result = checkpoint::write(&*disk, &checkpoint);
+            let result = aside::mark(&*disk, &unread).and_then(|()| checkpoint::write(&*disk, &checkpoint));
             JobDone { what: Outcome::Checkpointed { result } }
         }));
     }
@@ -194,7 +196,7 @@ impl Storage {
                     self.settler.removing.add_name(file_name(u64::from(number)));
                 }
                 for number in self.writer.take_aside() {
-                    self.settler.removing.set_aside(file_name(u64::from(number)));
+                    self.settler.removing.set_aside(number);
                 }
                 self.settler.removing.add(freed.files);
                 self.settler.checkpointing.moved_before.clear();

@@ -208,7 +208,8 @@ impl Inspection {
 fn options(disk: &dyn Disk) -> Result<Options, StorageError> {
     let told = |error| disk_error("looking at the journal", &error);
     let names = disk.list("journal").map_err(told)?;
-    let last = names.last().map(|name| disk.open(&format!("journal/{name}"), false).and_then(|file| file.len()));
+    let last = names.iter().rfind(|name| name.len() == 20);
+    let last = last.map(|name| disk.open(&format!("journal/{name}"), false).and_then(|file| file.len()));
     let journal_file_bytes = last.transpose().map_err(told)?.unwrap_or(0);
     Ok(Options { journal_file_bytes, reserve_bytes: 0, tail_cache_bytes: 0, ..Options::default() })
 }

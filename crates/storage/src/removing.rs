@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Storage;
 use crate::job::{Job, JobDone, Lane, Outcome};
+use crate::journal::aside;
 use crate::segment::FileId;
 
 /// Files that one job removes.
@@ -18,8 +19,8 @@ pub(crate) struct Removing {
     doomed: VecDeque<(u64, FileId)>,
     /// May go now: name, and the folder that may be empty afterwards.
     names: VecDeque<(String, Option<String>)>,
-    /// Are only renamed.
-    aside: VecDeque<String>,
+    /// Journal files that are only renamed.
+    aside: Vec<u32>,
     busy: bool,
 }
 
@@ -41,8 +42,8 @@ impl Removing {
     }
 
     /// A journal file that cannot be read in part: it is nobody's any more, and kept for people under another name.
-    pub(crate) fn set_aside(&mut self, name: String) {
-        self.aside.push_back(name);
+    pub(crate) fn set_aside(&mut self, number: u32) {
+        self.aside.push(number);
     }
 
     /// Whether entries must become durable for it, though nobody waits for them.
@@ -68,12 +69,8 @@ impl Storage {
         let aside = std::mem::take(&mut removing.aside);
         let disk = Arc::clone(&self.disk);
         self.jobs.push_back(Job::new(Lane::Work, move || {
-            for name in aside {
-                let kept = format!("{name}.unreadable");
-                match disk.rename(&name, &kept) {
-                    Ok(()) => tracing::error!("{name} could not be read everywhere: it is kept as {kept}"),
-                    Err(error) => tracing::warn!(%error, "{name} could not be set aside"),
-                }
+            if let Err(error) = aside::set_aside(&*disk, &aside) {
+                tracing::warn!(%error, "journal files could not be set aside: the next start tries again");
             }
             for (name, folder) in names {
                 if let Err(error) = disk.remove(&name) {

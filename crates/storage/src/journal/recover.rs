@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::aside;
 use super::files::{JournalFile, is_unreadable};
 use super::frame::{BadHeader, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader, file_name, seeded_crc};
 use super::heads::read_head;
@@ -144,6 +145,9 @@ pub(crate) fn recover(disk: &dyn Disk, base: Base, replay: &mut Replay<'_>) -> R
 }
 
 fn look(disk: &dyn Disk, base: Base) -> Result<Window, StorageError> {
+    let names = disk.list("journal").map_err(|error| disk_error("listing journal", &error))?;
+    aside::recover(disk, &names, base.first_file)
+        .map_err(|error| disk_error("keeping a journal file that cannot be read everywhere", &error))?;
     let names = disk.list("journal").map_err(|error| disk_error("listing journal", &error))?;
     let mut numbers: Vec<u32> =
         names.iter().filter(|name| name.len() == 20).filter_map(|name| name.parse().ok()).collect();

@@ -435,6 +435,13 @@ impl Writer {
         (used.saturating_sub(half) * 1000 / half.max(1)).min(999) as u32
     }
 
+    /// Files of the window up to `number` of which the disk did not give all.
+    pub(crate) fn unread_until(&self, number: u32) -> Vec<u32> {
+        let settled = self.files.iter().take_while(|file| file.number <= number);
+        let in_part = settled.filter(|file| !file.unread().is_empty()).map(|file| file.number);
+        in_part.chain(self.unreadable.iter().copied().filter(|of| *of <= number)).collect()
+    }
+
     /// Files that are settled and of which the disk did not give all: they are kept, but not here.
     pub(crate) fn take_aside(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.aside)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::{put, read_from, tiny};
 use model::{LogId, Offset};
 use storage::inspect::{Inspection, Repair};
-use storage::sim_disk::{run_jobs, settle_down};
+use storage::sim_disk::{Fault, run_jobs, settle_down};
 use storage::{Disk, SimDisk, Storage, StorageError, SyncPolicy};
 
 pub const FIRST: &str = "journal/00000000000000000001";
@@ -103,6 +103,59 @@ fn settling_passes_over_what_the_disk_does_not_give_and_keeps_the_file() {
     drop(storage);
     let mut storage = open(&disk.kill());
     assert_eq!(readable(&mut storage), there);
+}
+
+fn assert_kept(disk: &SimDisk, when: &str) {
+    let names = disk.names();
+    let is_kept = names.iter().any(|name| *name == FIRST || *name == format!("{FIRST}.unreadable"));
+    assert!(is_kept, "{when}: {names:?}");
+}
+
+#[test]
+fn a_file_with_a_bad_sector_is_kept_whenever_the_process_stops() {
+    let mut stops = 0;
+    for at in 1.. {
+        let disk = SimDisk::new();
+        let mut storage = open(&disk);
+        fill(&mut storage, 0..60, SyncPolicy::Sync);
+        disk.make_unreadable(FIRST, 20_000..20_512);
+        fill(&mut storage, 60..120, SyncPolicy::Sync);
+        disk.fail_at(disk.calls().all + at, Fault::Death);
+        let run = |storage: &mut Storage| -> Result<(), StorageError> {
+            for n in 120..200 {
+                put(storage, &[n % LOGS], &[&[n as u8; 700]], SyncPolicy::Sync)?;
+                storage.flush()?;
+                run_jobs(storage)?;
+            }
+            settle_down(storage)
+        };
+        let finished = run(&mut storage).is_ok() && storage.failure().is_none();
+        drop(storage);
+        for seed in 0..3 {
+            let mut disk = if seed == 0 { disk.kill() } else { disk.crash(seed) };
+            for start in 0..2 {
+                let when = format!("stop {at}, seed {seed}, start {start}");
+                let mut storage = open(&disk);
+                assert_kept(&disk, &when);
+                if start == 1 {
+                    settle_down(&mut storage).unwrap();
+                    assert_kept(&disk, &when);
+                    let there = readable(&mut storage).len();
+                    assert!(there >= 109, "{when}: {there} can be read");
+                }
+                drop(storage);
+                disk = disk.kill();
+            }
+            let is_tidy = disk.names().iter().all(|name| !name.ends_with(".keep"));
+            assert!(is_tidy || !finished, "{:?}", disk.names());
+        }
+        if finished {
+            assert!(disk.names().contains(&format!("{FIRST}.unreadable")), "{:?}", disk.names());
+            break;
+        }
+        stops += 1;
+    }
+    assert!(stops > 300, "{stops}");
 }
 
 #[test]
