@@ -23,7 +23,7 @@ const IN_PLACE_BYTES_MAX: usize = 1 << 20;
 /// Work that waits, and what the turn still allows.
 #[derive(Default)]
 pub(crate) struct Aside {
-    waiting: VecDeque<(SessionId, Job)>,
+    waiting: VecDeque<(Option<SessionId>, Job)>,
     running: usize,
     in_place: Allowance,
 }
@@ -68,14 +68,24 @@ impl Aside {
         Some(job)
     }
 
+    /// Takes work of the core's own.
+    pub(crate) fn push(&mut self, job: Job) {
+        self.waiting.push_back((None, job));
+    }
+
     /// A session is gone: nobody waits for its work.
     pub(crate) fn session_closed(&mut self, session: SessionId) {
-        self.waiting.retain(|(whose, _)| *whose != session);
+        self.waiting.retain(|(whose, _)| *whose != Some(session));
+    }
+
+    /// A piece of work is no longer under way.
+    pub(crate) fn ended(&mut self) {
+        self.running = self.running.saturating_sub(1);
     }
 
     /// A piece of work has come back.
     pub(crate) fn done(&mut self, done: AsideDone) -> (SessionId, Event) {
-        self.running = self.running.saturating_sub(1);
+        self.ended();
         (done.session, Event::Aside(done.call, done.found))
     }
 }
@@ -93,17 +103,17 @@ impl Broker {
             let found = catch_unwind(AssertUnwindSafe(work)).ok().map(|found| Box::new(found) as Found);
             JobDone::Aside(AsideDone { session, call, found })
         }));
-        self.aside.waiting.push_back((session, job));
+        self.core.aside.waiting.push_back((Some(session), job));
     }
 
     /// Bytes that a session may still go through itself in this turn, where it might also have it done aside.
     pub fn may_go_through(&mut self, now: Now) -> usize {
-        self.aside.in_place.left(IN_PLACE_BYTES_MAX, now.mono)
+        self.core.aside.in_place.left(IN_PLACE_BYTES_MAX, now.mono)
     }
 
     /// A session has gone through so many itself.
     pub fn gone_through(&mut self, bytes: usize) {
-        self.aside.in_place.spend(bytes);
+        self.core.aside.in_place.spend(bytes);
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Completed, Disk, Progress, StateChange, StorageError, SyncPolicy};
 
-use crate::aside::Aside;
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::group::{Coordinator, GroupOptions, LedgerCodec};
@@ -47,8 +46,6 @@ pub struct Broker {
     pub(crate) dialect: Option<Arc<dyn Dialect>>,
     /// Watermarks that have just moved; kept for its memory.
     pub(crate) moved: Vec<(LogId, Offset)>,
-    /// What sessions have others do.
-    pub(crate) aside: Aside,
 }
 
 impl Broker {
@@ -123,7 +120,7 @@ impl Broker {
     /// The next job for another thread, if any.
     pub fn next_job(&mut self) -> Option<Job> {
         let users = self.core.users.next_job();
-        users.or_else(|| self.core.storage.next_job().map(Job::Storage)).or_else(|| self.aside.next_job())
+        users.or_else(|| self.core.storage.next_job().map(Job::Storage)).or_else(|| self.core.aside.next_job())
     }
 
     /// Takes back the outcome of a job.
@@ -132,20 +129,27 @@ impl Broker {
         match done {
             JobDone::Storage(done) => match self.core.storage.complete(done) {
                 Ok(Completed::Progress) => self.progressed(),
-                Ok(Completed::Read(read)) => {
-                    self.core.partitions.read_ready(read, &mut self.core.events);
-                    self.queues.read_ready(&mut self.core, read);
-                    self.queues.feeds.read_ready(read);
-                }
+                Ok(Completed::Read(read)) => self.read_ready(read),
                 Ok(Completed::Nothing) => {}
                 Err(why) => self.core.failed(&why),
             },
             JobDone::User(done) => self.core.user_done(done),
+            JobDone::Time(done) => {
+                let read = self.core.time_done(done);
+                self.read_ready(read);
+            }
             JobDone::Aside(done) => {
-                let (session, event) = self.aside.done(done);
+                let (session, event) = self.core.aside.done(done);
                 self.core.events.push(session, event);
             }
         }
+    }
+
+    /// What somebody waits for is there: they ask again.
+    fn read_ready(&mut self, read: storage::ReadId) {
+        self.core.partitions.read_ready(read, &mut self.core.events);
+        self.queues.read_ready(&mut self.core, read);
+        self.queues.feeds.read_ready(read);
     }
 
     /// When [`Broker::tick`] must be called at the latest.
@@ -265,7 +269,7 @@ impl Broker {
         self.queues.mailboxes.session_closed(session);
         self.queues.session_closed(&mut self.core, session, now);
         self.core.users.session_closed(session);
-        self.aside.session_closed(session);
+        self.core.aside.session_closed(session);
         self.core.connections.closed(session);
     }
 

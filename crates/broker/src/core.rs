@@ -9,12 +9,13 @@ use model::{Formats, LogId, Mono, Now, Offset};
 use storage::{Batch, Lsn, Owner, StateChange, Storage, StorageError, SyncPolicy};
 
 use crate::access::Grants;
+use crate::aside::Aside;
 use crate::catalog::CatalogStore;
 use crate::connection::Connections;
 use crate::events::Events;
 use crate::ids::{self, Ids};
 use crate::ledger::Ledger;
-use crate::partition::{Compactor, Partitions, Producers, Sweep};
+use crate::partition::{Compactor, Partitions, Producers, Sweep, Times};
 use crate::topic::Topics;
 use crate::user::Users;
 use crate::{BrokerError, Event, state};
@@ -64,6 +65,10 @@ pub(crate) struct Core {
     pub(crate) now: Now,
     /// Memory has run short: who writes should wait.
     pub(crate) low_on_memory: bool,
+    /// What others do for sessions and look-ups.
+    pub(crate) aside: Aside,
+    /// Look-ups by time that others do.
+    pub(crate) times: Times,
     /// What made storage take no more.
     pub(crate) failure: Option<StorageError>,
     /// A buffer for records on their way to storage; empty between calls.

@@ -4,6 +4,7 @@
 use storage::job::Lane;
 
 use crate::aside::AsideDone;
+use crate::partition::TimeDone;
 use crate::user::UserDone;
 
 /// One piece of work for another thread.
@@ -12,7 +13,7 @@ pub enum Job {
     Storage(storage::Job),
     /// A password to check or to hash.
     User(Box<dyn FnOnce() -> JobDone + Send>),
-    /// A session's.
+    /// A session's, or a look-up by time.
     Aside(Box<dyn FnOnce() -> JobDone + Send>),
 }
 
@@ -22,6 +23,8 @@ pub enum JobDone {
     Storage(storage::JobDone),
     /// A password was checked or hashed.
     User(UserDone),
+    /// A look-up by time is.
+    Time(TimeDone),
     /// A session's work is done.
     Aside(AsideDone),
 }

@@ -58,7 +58,6 @@ pub(crate) fn open(
         queues: Queues::new(options.exchanges),
         dialect: options.dialect,
         moved: Vec::new(),
-        aside: crate::aside::Aside::default(),
     };
     broker.queues.delays = delays;
     broker.core.found()?;
@@ -108,6 +107,8 @@ fn core_of(
         producer_ids: Ids::recover(ids::PRODUCERS, &of(state::IDS, ids::PRODUCERS), 0),
         now,
         low_on_memory: false,
+        aside: crate::aside::Aside::default(),
+        times: crate::partition::Times::default(),
         failure: None,
         scratch: Vec::new(),
         next_upkeep: now.mono.plus(crate::core::UPKEEP_EVERY),

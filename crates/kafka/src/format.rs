@@ -20,7 +20,7 @@ pub(crate) mod unpack_tests;
 use bytes::Bytes;
 use model::format::{Visit, VisitUnit};
 use model::keyed::{Left, Sieve, VisitKeyed};
-use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, Message, Offset, Stamp, UnitAt};
+use model::{ByteReader, ByteWriter, Format, FormatError, FormatTag, Message, Offset, Sought, Stamp, UnitAt, Wall};
 
 use self::batch::{BatchHeader, HEADER_BYTES, MAGIC};
 use self::records::{NewRecord, read_record, write_record};
@@ -72,6 +72,23 @@ impl Format for RecordFormat {
             }
         });
         if whole { failed } else { Err(NOT_BATCHES) }
+    }
+
+    fn find_time(
+        &self,
+        units: &Bytes,
+        base: Offset,
+        sought: &Sought,
+        bytes_max: usize,
+    ) -> Result<Option<(Offset, Wall)>, FormatError> {
+        let (mut first_base, mut found, mut left) = (None, Ok(None), bytes_max);
+        let whole = batch::walk(units, |at, header| {
+            let first = place(base, *first_base.get_or_insert(header.base), header.base);
+            let batch = units.get(at..at + header.bytes).unwrap_or_default();
+            found = find_in_batch(batch, header, (first, sought), &mut left);
+            matches!(found, Ok(None))
+        });
+        if whole { found } else { Err(NOT_BATCHES) }
     }
 
     fn build(&self, messages: &[(Offset, Message)], out: &mut Vec<u8>) -> Result<(), FormatError> {
@@ -126,17 +143,37 @@ fn open_batch(unit: &Bytes, header: &BatchHeader, first: Offset, visit: &mut Vis
         if record.offset_delta < 0 || record.offset_delta > header.last_delta {
             return Err(FormatError::Malformed("a record lies outside its batch"));
         }
-        let time = match header.has_append_time() {
-            true => header.max_time,
-            false if header.first_time < 0 => -1,
-            false => header.first_time.saturating_add(record.time_delta),
-        };
+        let time = header.time_of(record.time_delta).map_or(-1, |time| time.0);
         let offset = first.plus(record.offset_delta as u64);
         if visit(offset, neutral::message_of(record, time)).is_break() {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// As [`Format::find_time`], in one whole batch; takes from `bytes_left` what it unpacks.
+fn find_in_batch(
+    batch: &[u8],
+    header: &BatchHeader,
+    (first, sought): (Offset, &Sought),
+    bytes_left: &mut usize,
+) -> Result<Option<(Offset, Wall)>, FormatError> {
+    if header.is_control() {
+        return Ok(None);
+    }
+    let mut found = None;
+    let visited = scan::visit_records(batch, header, *bytes_left, |offset_delta, time_delta| {
+        let Ok(delta) = u64::try_from(offset_delta) else { return true };
+        found = sought.at(first.plus(delta), header.time_of(time_delta));
+        found.is_none()
+    });
+    match visited {
+        Ok(bytes) => *bytes_left = bytes_left.saturating_sub(bytes),
+        Err(scan::TOO_LARGE) => return Err(FormatError::TooLarge { limit: *bytes_left }),
+        Err(_) => return Err(FormatError::Malformed("records that are as their batch says")),
+    }
+    Ok(found)
 }
 
 /// Writes one batch of as many of `messages` as it takes; answers how many. `messages` is not empty.
@@ -204,6 +241,18 @@ fn write_header(header: &BatchHeader, batch: &mut [u8]) {
     writer.i32(header.count);
     batch[..HEADER_BYTES].copy_from_slice(&head);
     batch::seal(batch);
+}
+
+/// Looks into a batch as before it is stored, for measuring; answers whether it is right.
+#[must_use]
+pub fn look_into(batch: &[u8]) -> bool {
+    let wanted = Wanted {
+        record_bytes_max: usize::MAX,
+        unpacked_bytes_max: UNPACKED_BYTES_MAX,
+        times: (0, i64::MAX),
+        needs_keys: false,
+    };
+    batch::check_produced(batch, usize::MAX).is_ok_and(|header| scan::scan(batch, &header, &wanted).is_ok())
 }
 
 /// What fuzzing lets bytes unpack to: it has many to go through.

@@ -25,7 +25,7 @@ use model::Format;
 pub use api::fuzz_request;
 pub use config::Settings;
 pub use errors::ErrorCode;
-pub use format::{RecordFormat, TAG, fuzz_batch};
+pub use format::{RecordFormat, TAG, fuzz_batch, look_into};
 pub use ledger::OffsetsCodec;
 
 /// The door of clients with `security.protocol=SSL`.

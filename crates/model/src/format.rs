@@ -52,6 +52,26 @@ pub struct UnitAt {
     pub bytes: usize,
 }
 
+/// A message looked for by its time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sought {
+    /// It is not older than this.
+    pub since: Wall,
+    /// The time of messages that carry none.
+    pub timeless: Wall,
+    /// It lies here.
+    pub within: std::ops::Range<Offset>,
+}
+
+impl Sought {
+    /// The message at `offset` and its time, if it is such a one.
+    #[must_use]
+    pub fn at(&self, offset: Offset, time: Option<Wall>) -> Option<(Offset, Wall)> {
+        let time = time.unwrap_or(self.timeless);
+        (time >= self.since && self.within.contains(&offset)).then_some((offset, time))
+    }
+}
+
 /// Called once for each unit; `Break` ends the walk early.
 pub type VisitUnit<'v> = dyn FnMut(UnitAt) -> ControlFlow<()> + 'v;
 
@@ -112,6 +132,27 @@ pub trait Format: Send + Sync {
         out: &mut Vec<u8>,
     ) -> Result<Option<Left>, FormatError> {
         keyed::weed(self, unit, base, sieve, out)
+    }
+
+    /// The first message in `units` (one or more, back to back, the first of which lies at `base`) that is `sought`, and
+    /// its time. Whoever can unpacks no more than `bytes_max` for it.
+    ///
+    /// # Errors
+    /// [`FormatError`] as for [`Format::open`]; [`FormatError::TooLarge`] when more than `bytes_max` would have to be
+    /// unpacked.
+    fn find_time(
+        &self,
+        units: &bytes::Bytes,
+        base: Offset,
+        sought: &Sought,
+        _bytes_max: usize,
+    ) -> Result<Option<(Offset, Wall)>, FormatError> {
+        let mut found = None;
+        self.open(units, base, &mut |offset, message| {
+            found = sought.at(offset, message.created);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(found)
     }
 
     /// What a queue must know of the one message in `unit`.

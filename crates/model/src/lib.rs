@@ -16,7 +16,7 @@ pub mod time;
 
 pub use bytes_reader::{ByteReader, ReadError};
 pub use bytes_writer::ByteWriter;
-pub use format::{Format, FormatError, FormatTag, Formats, Stamp, UnitAt};
+pub use format::{Format, FormatError, FormatTag, Formats, Sought, Stamp, UnitAt};
 pub use ids::{LogId, Offset, TopicId};
 pub use keyed::{Keyed, Left, Sieve};
 pub use marks::{Address, DeadLetters, Death, Marks, Reason};

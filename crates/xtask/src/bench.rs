@@ -4,6 +4,11 @@ use crate::shell::{self, cargo, root, say, target};
 
 /// Builds, then runs the generators with `words`.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
+    if words.first().is_some_and(|row| row == "look") {
+        let mut command = cargo();
+        command.args(["bench", "--locked", "--package", "kafka", "--bench", "look"]);
+        return shell::run(command);
+    }
     say("building fourfold and the load generators (release)");
     let mut command = cargo();
     command.args(["build", "--locked", "--release", "--package", "server", "--package", "bench"]);

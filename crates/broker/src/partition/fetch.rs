@@ -1,11 +1,10 @@
 //! Reading: up to the watermark and not beyond; by offset and by time.
 
-use std::ops::ControlFlow;
-
-use model::{LogId, Offset, Wall};
-use storage::{Chunk, Lookup, Part, Parts, Read, ReadId, ReadRequest, Storage, StorageError};
+use model::{LogId, Offset, Sought, Wall};
+use storage::{Lookup, Part, Parts, Read, ReadId, ReadRequest, Storage, StorageError};
 
 use super::append::unknown;
+use super::times::InChunk;
 use super::{Bounds, Fetched, TimeAnswer, ToSend};
 use crate::core::Core;
 use crate::{BrokerError, CallId, SessionId};
@@ -108,32 +107,15 @@ impl Core {
                 break;
             };
             for chunk in chunks.iter().filter(|chunk| chunk.time_max >= time) {
-                if let Some(found) = self.first_at(chunk, time, start..end)? {
-                    return Ok(FoundTime::Ready(Some(found)));
+                let sought = Sought { since: time, timeless: chunk.time_max, within: start..end };
+                match self.time_in_chunk(log, chunk, sought)? {
+                    InChunk::Found(None) => {}
+                    InChunk::Found(found) => return Ok(FoundTime::Ready(found)),
+                    InChunk::Pending(read) => return Ok(FoundTime::Pending(read)),
                 }
             }
             from = last.plus(1);
         }
         Ok(FoundTime::Ready(None))
-    }
-
-    /// The first message within `held` of an extent that is not older than `time`. A message that carries no time has
-    /// its extent's.
-    fn first_at(
-        &self,
-        chunk: &Chunk,
-        time: Wall,
-        held: std::ops::Range<Offset>,
-    ) -> Result<Option<(Offset, Wall)>, BrokerError> {
-        let mut found = None;
-        self.formats.get(chunk.format)?.open(&chunk.units, chunk.first, &mut |offset, message| {
-            let created = message.created.unwrap_or(chunk.time_max);
-            if created >= time && held.contains(&offset) {
-                found = Some((offset, created));
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(found)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use model::checksum::crc32c;
-use model::{ByteReader, Offset, Stamp};
+use model::{ByteReader, Offset, Stamp, Wall};
 
 /// Bytes of the header, up to the first record.
 pub(crate) const HEADER_BYTES: usize = 61;
@@ -122,6 +122,16 @@ impl BatchHeader {
     /// Holds markers, not messages.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL_BIT != 0
+    }
+
+    /// The time of a record by its distance from the batch's first; `None` when it carries none.
+    pub fn time_of(&self, delta: i64) -> Option<Wall> {
+        let time = match self.has_append_time() {
+            true => self.max_time,
+            false if self.first_time < 0 => -1,
+            false => self.first_time.saturating_add(delta),
+        };
+        (time >= 0).then_some(Wall(time))
     }
 
     /// Sequence of the last message: sequences wrap from 2³¹−1 to 0.

@@ -66,41 +66,99 @@ pub(crate) struct Scanned {
 
 /// Looks at all records of a whole batch.
 pub(crate) fn scan(batch: &[u8], header: &BatchHeader, wanted: &Wanted) -> Result<Scanned, BatchError> {
-    let stored = batch.get(HEADER_BYTES..header.bytes).unwrap_or_default();
-    let is_packed = header.codec() != 0;
-    let mut walk = Walk {
+    let (stored, is_packed) = (batch.get(HEADER_BYTES..header.bytes).unwrap_or_default(), header.codec() != 0);
+    let look = Look {
         number: 0,
-        count: header.count,
         first_time: header.first_time,
-        looks_for: LooksFor { keys: wanted.needs_keys, ends: is_packed },
-        bytes_max: if is_packed { wanted.record_bytes_max } else { usize::MAX },
         times: wanted.times,
         scanned: Scanned { time_max: NO_TIME, untimely: Vec::new(), bytes: stored.len() },
     };
-    if is_packed {
-        let bytes_max = wanted.unpacked_bytes_max.min(UNPACKED_BYTES_MAX);
-        let mut pieces = Pieces::new(header.codec(), stored, bytes_max);
-        walk.all(&mut pieces)?;
-        walk.scanned.bytes = pieces.bytes();
-        return Ok(walk.scanned);
-    }
-    let passed = walk.whole_ones(stored)?;
-    match (walk.number == walk.count, passed == stored.len()) {
-        (false, _) => Err(FEWER),
-        (true, false) => Err(MORE),
-        (true, true) => Ok(walk.scanned),
+    let mut walk = Walk {
+        seen: 0,
+        count: header.count,
+        looks_for: LooksFor { keys: wanted.needs_keys, ends: is_packed },
+        bytes_max: if is_packed { wanted.record_bytes_max } else { usize::MAX },
+        visit: look,
+    };
+    let bytes = walk.batch((stored, header.codec()), wanted.unpacked_bytes_max.min(UNPACKED_BYTES_MAX))?;
+    Ok(Scanned { bytes, ..walk.visit.scanned })
+}
+
+/// Goes through the records of a batch as it is stored, calling `visit` with each one's distance from the batch's first
+/// offset and time until it answers false. No more than `bytes_max` are unpacked for it;
+/// answers how many.
+pub(crate) fn visit_records(
+    batch: &[u8],
+    header: &BatchHeader,
+    bytes_max: usize,
+    visit: impl FnMut(i64, i64) -> bool,
+) -> Result<usize, BatchError> {
+    let stored = batch.get(HEADER_BYTES..header.bytes).unwrap_or_default();
+    let looks_for = LooksFor { keys: false, ends: false };
+    let mut walk = Walk { seen: 0, count: header.count, looks_for, bytes_max: usize::MAX, visit: Each(visit) };
+    let bytes = walk.batch((stored, header.codec()), bytes_max)?;
+    Ok(if header.codec() == 0 { 0 } else { bytes })
+}
+
+/// Who is shown the records.
+trait Visit {
+    /// Takes one; answers whether to go on.
+    fn takes(&mut self, record: &Record) -> Result<bool, BatchError>;
+}
+
+/// The look before a batch is stored.
+struct Look {
+    number: i32,
+    first_time: i64,
+    times: (i64, i64),
+    scanned: Scanned,
+}
+
+impl Look {
+    #[cold]
+    fn untimely(&mut self, time: i64) {
+        if self.scanned.untimely.len() < UNTIMELY_MAX {
+            self.scanned.untimely.push((self.number, time));
+        }
     }
 }
 
-/// How far the look is.
-struct Walk {
-    number: i32,
+impl Visit for Look {
+    #[inline]
+    fn takes(&mut self, record: &Record) -> Result<bool, BatchError> {
+        if record.number != i64::from(self.number) {
+            return Err(MISNUMBERED);
+        }
+        if !record.is_keyed {
+            return Err(UNKEYED);
+        }
+        let time = self.first_time.saturating_add(record.time_delta);
+        self.scanned.time_max = self.scanned.time_max.max(time);
+        if time != NO_TIME && !(self.times.0..=self.times.1).contains(&time) {
+            self.untimely(time);
+        }
+        self.number += 1;
+        Ok(true)
+    }
+}
+
+struct Each<F>(F);
+
+impl<F: FnMut(i64, i64) -> bool> Visit for Each<F> {
+    #[inline]
+    fn takes(&mut self, record: &Record) -> Result<bool, BatchError> {
+        Ok((self.0)(record.number, record.time_delta))
+    }
+}
+
+/// How far the records have been gone through.
+struct Walk<V> {
+    seen: i32,
+    /// How many there are, or are still wanted.
     count: i32,
-    first_time: i64,
     looks_for: LooksFor,
     bytes_max: usize,
-    times: (i64, i64),
-    scanned: Scanned,
+    visit: V,
 }
 
 /// What is looked for in a record behind its number.
@@ -112,25 +170,42 @@ struct LooksFor {
     ends: bool,
 }
 
-impl Walk {
-    /// Passes over all records, unpacking no further than they go.
+impl<V: Visit> Walk<V> {
+    /// Goes through what a batch has behind its header, by its codec; answers how many bytes those are, unpacked.
+    fn batch(&mut self, (stored, codec): (&[u8], i16), unpacked_max: usize) -> Result<usize, BatchError> {
+        let count = self.count;
+        if codec != 0 {
+            let mut pieces = Pieces::new(codec, stored, unpacked_max);
+            self.all(&mut pieces)?;
+            return Ok(pieces.bytes());
+        }
+        let passed = self.whole_ones(stored)?;
+        match (self.seen == self.count, passed == stored.len() || self.count < count) {
+            (false, _) => Err(FEWER),
+            (true, false) => Err(MORE),
+            (true, true) => Ok(stored.len()),
+        }
+    }
+
+    /// Passes over all packed records, unpacking no further than they go.
     fn all(&mut self, pieces: &mut Pieces<'_>) -> Result<(), BatchError> {
-        let mut at = 0;
+        let (mut at, count) = (0, self.count);
         loop {
             at += self.whole_ones(pieces.piece().get(at..).unwrap_or_default())?;
-            if self.number == self.count {
+            if self.seen == self.count {
                 break;
             }
             at = self.parted_one(pieces, at)?;
         }
-        let has_more = at < pieces.piece().len() || pieces.next().map_err(broken)?;
+        let is_left = self.count < count; // nobody wants to know of the rest
+        let has_more = !is_left && (at < pieces.piece().len() || pieces.next().map_err(broken)?);
         if has_more { Err(MORE) } else { Ok(()) }
     }
 
     /// Passes over the records that lie in `piece` whole; answers how many bytes they take.
     fn whole_ones(&mut self, piece: &[u8]) -> Result<usize, BatchError> {
         let mut rest = Rest(piece);
-        while self.number < self.count {
+        while self.seen < self.count {
             let before = rest.0;
             let whole = rest.number().and_then(|length| {
                 let Ok(length) = usize::try_from(length) else { return Some(Err(FEWER)) };
@@ -171,27 +246,11 @@ impl Walk {
 
     #[inline]
     fn found(&mut self, found: Option<Record>) -> Result<(), BatchError> {
-        let Record { time_delta, number, is_keyed } = found.ok_or(FEWER)?;
-        if number != i64::from(self.number) {
-            return Err(MISNUMBERED);
+        self.seen += 1;
+        if !self.visit.takes(&found.ok_or(FEWER)?)? {
+            self.count = self.seen;
         }
-        if !is_keyed {
-            return Err(UNKEYED);
-        }
-        let time = self.first_time.saturating_add(time_delta);
-        self.scanned.time_max = self.scanned.time_max.max(time);
-        if time != NO_TIME && !(self.times.0..=self.times.1).contains(&time) {
-            self.untimely(time);
-        }
-        self.number += 1;
         Ok(())
-    }
-
-    #[cold]
-    fn untimely(&mut self, time: i64) {
-        if self.scanned.untimely.len() < UNTIMELY_MAX {
-            self.scanned.untimely.push((self.number, time));
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks into batches that take long: done aside, while everybody else is served. Jobs are run by hand here, so the
 //! order of answers shows who waited for whom.
 
-use super::super::{api_versions, produce};
+use super::super::{api_versions, list_offsets, produce};
 use super::rig::{Rig, plain_batch, produce_request};
 use crate::errors::ErrorCode;
 use crate::format::batch;
@@ -194,4 +194,46 @@ fn a_topic_deleted_meanwhile_is_unknown_and_records_out_of_time_are_named() {
     let partition = &response.topics[0].partitions[0];
     assert_eq!(partition.error_code, ErrorCode::INVALID_TIMESTAMP.0);
     assert_eq!((partition.record_errors.len(), partition.record_errors[0].batch_index), (100, 6));
+}
+
+fn ask_time(rig: &mut Rig, client: usize, time: i64) {
+    let partitions = vec![list_offsets::ListOffsetsPartition { timestamp: time, ..Default::default() }];
+    let topics = vec![list_offsets::ListOffsetsTopic { name: "t".into(), partitions }];
+    let request = list_offsets::ListOffsetsRequest { topics, ..Default::default() };
+    let frame = rig.frame(client, &list_offsets::ROW, 7, &request);
+    rig.push(client, &frame);
+}
+
+fn found_time(rig: &mut Rig, client: usize) -> (i64, i64) {
+    let reply = rig.reply(client, &list_offsets::ROW, 7);
+    let response: list_offsets::ListOffsetsResponse<'_> = reply.read();
+    let partition = &response.topics[0].partitions[0];
+    assert_eq!(partition.error_code, 0);
+    (partition.offset, partition.timestamp)
+}
+
+#[test]
+fn a_time_in_a_large_packed_batch_is_looked_up_aside() {
+    for codec in CODECS {
+        let mut rig = Rig::new();
+        rig.make_topic("t", 1);
+        let (client, second, other) = (rig.connect(), rig.connect(), rig.connect());
+        assert_eq!(rig.produce(client, "t", &client_batch(MANY, codec), 1), (0, 0));
+        ask_time(&mut rig, client, 16_000);
+        ask_time(&mut rig, second, 16_000);
+        push_produce(&mut rig, other, &plain_batch(3));
+        while rig.turn() {}
+        assert_eq!(outcome(&mut rig, other), (0, i64::from(MANY)), "{codec:?}");
+        assert!(rig.received(client).is_empty(), "{codec:?}");
+        rig.pump();
+        for client in [client, second] {
+            assert_eq!(found_time(&mut rig, client), (15_000, 16_000), "{codec:?}");
+        }
+        ask_time(&mut rig, client, -3);
+        rig.pump();
+        assert_eq!(found_time(&mut rig, client).1, 999 + i64::from(MANY), "{codec:?}");
+        ask_time(&mut rig, client, 1003); // near the front: nothing behind it is unpacked
+        while rig.turn() {}
+        assert_eq!(found_time(&mut rig, client), (3, 1003), "{codec:?}");
+    }
 }
