@@ -134,8 +134,8 @@ pub trait Format: Send + Sync {
         keyed::weed(self, unit, base, sieve, out)
     }
 
-    /// The first message in `units` (one or more, back to back, the first of which lies at `base`) that is `sought`, and
-    /// its time. Whoever can unpacks no more than `bytes_max` for it.
+    /// The first message in `units` (one or more, back to back, the first of which lies at `base`) that is `sought`,
+    /// and its time. Whoever can unpacks no more than `bytes_max` for it.
     ///
     /// # Errors
     /// [`FormatError`] as for [`Format::open`]; [`FormatError::TooLarge`] when more than `bytes_max` would have to be
