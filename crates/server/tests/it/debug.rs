@@ -72,6 +72,8 @@ fn a_stopped_folder_is_listed_dumped_and_verified_and_nothing_changes() {
     let dumped = text(&debug(&folder.0, &["dump", "orders/0", "--from", "3"]).stdout);
     assert_eq!(dumped.lines().count(), 2, "{dumped}");
     assert!(dumped.starts_with("3 ") && dumped.contains("order 3 \\x1b[2J") && !dumped.contains('\u{1b}'), "{dumped}");
+    let none = debug(&folder.0, &["dump", "orders/0", "--count", "0"]);
+    assert!(none.status.success() && none.stdout.is_empty(), "{}{}", text(&none.stdout), text(&none.stderr));
     let journal = files(&folder.0, "journal").remove(0);
     let name = format!("journal/{}", journal.file_name().unwrap().to_str().unwrap());
     let dumped = text(&debug(&folder.0, &["dump", &name]).stdout);

@@ -68,7 +68,7 @@ fn show(chunk: &Chunk, from: Offset, formats: &Formats, left: &mut u64) -> Resul
     let mut text = String::new();
     let opened = formats.get(chunk.format).map(|format| {
         format.open(&chunk.units, chunk.first, &mut |offset, message| {
-            if offset >= from {
+            if offset >= from && *left > 0 {
                 line(&mut text, offset, &message);
                 *left -= 1;
             }
