@@ -128,6 +128,7 @@ fn add_logs(core: &mut Core, recovered: &Recovered) -> Result<(), BrokerError> {
     let ends: BTreeMap<LogId, Offset> = recovered.logs.iter().map(|(log, range)| (*log, range.end)).collect();
     let end = |log: LogId| ends.get(&log).copied().unwrap_or_default();
     let catalog = core.catalog.get();
+    core.partitions.reserve(catalog.queues.len());
     for topic in catalog.topics.values() {
         let settings = Arc::new(LogSettings::of_topic(topic));
         let info = topic_info(topic)?;

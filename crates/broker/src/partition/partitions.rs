@@ -57,6 +57,11 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
+    /// Makes room for `more` logs, at once instead of by and by.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.by_log.reserve(more);
+    }
+
     /// Makes a log known; `next` is the offset its next message gets, all before is visible.
     pub(crate) fn add(&mut self, log: LogId, next: Offset, settings: Arc<LogSettings>) {
         let partition = Partition {

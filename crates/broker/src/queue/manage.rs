@@ -1,6 +1,6 @@
 //! Making, finding again after a start, emptying and removing queues.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::Bytes;
 use cluster::Command;
@@ -18,6 +18,9 @@ use super::{Declared, QueueInfo, QueueKind, QueueSpec};
 use crate::core::Core;
 use crate::topic::LogSettings;
 use crate::{BrokerError, Event, SessionId, state};
+
+/// Queues taken out of the catalog together at the start: as it shows them they are large.
+const REOPENED_AT_ONCE: usize = 64;
 
 /// What becomes of a queue to be deleted.
 pub(super) enum Deleted {
@@ -38,8 +41,17 @@ impl Queues {
     ) {
         let mut records = records.into_iter().map(|(owner, records)| (owner.id, records)).collect::<BTreeMap<_, _>>();
         self.recover_policies(core);
-        let known = core.catalog.get().queues.values().collect::<Vec<_>>();
-        for queue in known {
+        let count = core.catalog.get().queues.len();
+        self.by_id.reserve(count);
+        self.by_log.reserve(count);
+        let mut known = VecDeque::new();
+        let mut last = None;
+        loop {
+            if known.is_empty() {
+                known.extend(core.catalog.get().queues.after(last.as_ref()).take(REOPENED_AT_ONCE));
+            }
+            let Some(queue) = known.pop_front() else { break };
+            last = Some((queue.tenant.clone(), queue.name.clone()));
             let mut cursors = Vec::new();
             for bytes in records.remove(&queue.id).unwrap_or_default() {
                 if let Err(error) = record::replay(&bytes, &mut cursors) {

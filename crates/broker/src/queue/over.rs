@@ -16,6 +16,11 @@ enum Those {
 }
 
 impl Over {
+    /// Makes room for `more` logs.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.0.reserve(more);
+    }
+
     /// `queue` runs over `log`.
     pub(super) fn insert(&mut self, log: LogId, queue: u64) {
         let those = self.0.entry(log).or_insert(Those::One(queue));

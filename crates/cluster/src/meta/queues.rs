@@ -4,7 +4,10 @@
 //! What a queue is stands in `queue.rs`; here is only how they are kept.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
 
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -55,8 +58,18 @@ impl Queues {
 
     /// All of them, by tenant and name.
     pub fn values(&self) -> impl Iterator<Item = Queue> + '_ {
-        let of = |(tenant, queues)| std::iter::repeat(tenant).zip::<&BTreeMap<Box<str>, Kept>>(queues);
-        self.by_tenant.iter().flat_map(of).map(|(tenant, (name, kept))| kept.shown(tenant, name))
+        self.after(None)
+    }
+
+    /// Those behind `key`, by tenant and name: for who cannot hold all of them at once.
+    pub fn after<'a>(&'a self, key: Option<&'a Key>) -> impl Iterator<Item = Queue> + 'a {
+        let tenant = key.map_or("", |key| key.0.as_str());
+        let tenants = self.by_tenant.range::<str, _>((Bound::Included(tenant), Bound::Unbounded));
+        tenants.flat_map(move |(tenant, queues)| {
+            let from = key.filter(|key| key.0 == *tenant).map_or(Bound::Unbounded, |key| Bound::Excluded(&*key.1));
+            let behind = queues.range::<str, _>((from, Bound::Unbounded));
+            behind.map(move |(name, kept)| kept.shown(tenant, name))
+        })
     }
 
     /// How many there are.
@@ -147,12 +160,25 @@ impl<'de> Deserialize<'de> for Queues {
             Alone(Queue),
             Keyed((serde::de::IgnoredAny, Queue)),
         }
-        let mut all = Queues::default();
-        for written in Vec::<Written>::deserialize(from)? {
-            let (Written::Alone(queue) | Written::Keyed((_, queue))) = written;
-            all.insert(&queue);
+        // One by one: as they are kept they take a tenth of what they take as they are read.
+        struct Reading;
+        impl<'de> Visitor<'de> for Reading {
+            type Value = Queues;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of queues")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Queues, A::Error> {
+                let mut all = Queues::default();
+                while let Some(written) = list.next_element()? {
+                    let (Written::Alone(queue) | Written::Keyed((_, queue))) = written;
+                    all.insert(&queue);
+                }
+                Ok(all)
+            }
         }
-        Ok(all)
+        from.deserialize_seq(Reading)
     }
 }
 
@@ -186,6 +212,10 @@ mod tests {
         let mut all = Queues::default();
         each.iter().for_each(|queue| all.insert(queue));
         assert_eq!(all.values().collect::<Vec<_>>(), each);
+        for (at, queue) in each.iter().enumerate() {
+            let key = (queue.tenant.clone(), queue.name.clone());
+            assert_eq!(all.after(Some(&key)).collect::<Vec<_>>(), each[at + 1..]);
+        }
         let before: Vec<_> = each.iter().map(|queue| ((queue.tenant.clone(), queue.name.clone()), queue)).collect();
         let before = serde_json::to_string(&before).expect("JSON");
         assert_eq!(serde_json::from_str::<Queues>(&before).expect("the earlier form"), all);
