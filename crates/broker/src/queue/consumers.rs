@@ -108,11 +108,6 @@ impl Consumers {
         self.list.iter_mut().find(|consumer| consumer.id == id)
     }
 
-    /// Whether it is there.
-    pub(super) fn has(&self, id: ConsumerId) -> bool {
-        self.list.iter().any(|consumer| consumer.id == id)
-    }
-
     /// Grants credit.
     pub(super) fn grant(&mut self, id: ConsumerId, more: u32) {
         if let Some(consumer) = self.get_mut(id) {

@@ -9,6 +9,7 @@ mod types;
 
 pub use types::{ReadFilter, ReadFrom, ReadSpec};
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -297,9 +298,9 @@ impl Queue {
 
     /// Consumers have gone: their places too.
     pub(super) fn forget_readers(&mut self) {
-        let consumers = &self.consumers;
         if let Some(readers) = self.rules.as_deref_mut().and_then(|rules| rules.readers.as_deref_mut()) {
-            readers.keep(|id| consumers.has(id));
+            let there: HashSet<ConsumerId> = self.consumers.ids().into_iter().collect(); // both may be many
+            readers.keep(|id| there.contains(&id));
         }
     }
 }
