@@ -16,8 +16,8 @@ use crate::format::batch::{BatchError, BatchHeader, check_produced};
 use crate::format::scan::{Scanned, TOO_LARGE, Wanted, scan};
 use crate::format::unpack::claimed_bytes;
 
-/// What one connection's batches may unpack to in one turn to be looked into at once: some 0.1 ms of work, or 0.8 for
-/// what packs dearest (the table is in docs/benchmarks.md).
+/// What one connection's batches may unpack to in one turn to be looked into at once: 0.1 to 0.2 ms of work, or 0.7 in
+/// gzip (the table is in docs/benchmarks.md).
 const IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
 /// A batch that takes more than this unpacks to more than may be, mostly.
