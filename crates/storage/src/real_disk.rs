@@ -17,6 +17,9 @@ const ASK_FIRST_BYTES: usize = 8 << 10;
 
 /// What [`DiskFile::write_over`] may write behind, at most.
 const ZEROS: [u8; 4096] = [0; 4096];
+/// So much one call of [`DiskFile::write_at`] hands over. A kernel that does not preempt itself copies all of it first,
+/// a millisecond for a megabyte where the page cache gets new pages, and whoever appends waits for the core so long.
+const PIECE_BYTES: usize = 64 << 10;
 /// Pieces that one call writes (IOV_MAX).
 const SLICES_MAX: usize = 1024;
 
@@ -176,7 +179,12 @@ fn read_fully(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
 
 impl DiskFile for RealFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, at)
+        let mut at = at;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
     }
 
     fn write_over(&self, at: u64, pieces: &[&[u8]], spare: usize) -> io::Result<()> {
