@@ -120,7 +120,7 @@ impl Storage {
         let Some(compacting) = &mut self.compacting else { return };
         let Phase::Ready(_) = compacting.phase else { return };
         let Phase::Ready(mut weeder) = std::mem::replace(&mut compacting.phase, Phase::Stepping) else { return };
-        self.jobs.push_back(Job::new(Lane::Work, move || {
+        self.jobs.push_back(Job::new(Lane::Idle, move || {
             let result = weeder.step(bytes);
             JobDone { what: Outcome::Weeded { weeder, result } }
         }));

@@ -96,7 +96,10 @@ impl Storage {
             self.settler.calm_bytes = None;
         }
         let calm = self.settler.calm_bytes.is_some();
-        let settle_now = calm || self.is_crowded();
+        let crowded = self.is_crowded();
+        let settle_now = calm || crowded;
+        // Threads that stand back for all others may wait long for a core; a window that is too large must not.
+        let lane = if crowded { Lane::Work } else { Lane::Idle };
         let haste = 1 + self.index.store.len() as u64 / 64;
         let step = STEP_BYTES.min(self.options.journal_file_bytes / STEP_PART);
         self.settler.put_off_bytes = None;
@@ -110,7 +113,7 @@ impl Storage {
             }
             let Phase::Ready(mut copier) = std::mem::replace(&mut copying.phase, Phase::Stepping) else { continue };
             let purpose = copying.purpose;
-            self.jobs.push_back(Job::new(Lane::Work, move || {
+            self.jobs.push_back(Job::new(lane, move || {
                 let result = copier.step(step);
                 JobDone { what: Outcome::Copied { purpose, copier, result } }
             }));
@@ -130,7 +133,7 @@ impl Storage {
     pub(crate) fn copied(
         &mut self,
         purpose: Purpose,
-        copier: Box<Copier>,
+        mut copier: Box<Copier>,
         result: io::Result<Step>,
     ) -> Result<Completed, StorageError> {
         let slot = match purpose {
@@ -139,6 +142,7 @@ impl Storage {
         };
         let Some(copying) = slot else { return Ok(Completed::Nothing) };
         copying.done = copier.done_bytes;
+        copier.spent.clear();
         match result {
             Ok(Step::More) => copying.phase = Phase::Ready(copier),
             Ok(Step::Done(mut built)) => {

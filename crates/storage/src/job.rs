@@ -28,8 +28,10 @@ pub enum Lane {
     Sync,
     /// The pool for cold reads.
     Read,
-    /// The pool for settling, preparing files and other long work.
+    /// The pool for preparing files, checkpoints and other long work that somebody waits for.
     Work,
+    /// The pool for what has time: copying, compacting and scrubbing. It stands back for everything else.
+    Idle,
 }
 
 /// The outcome of a job; opaque to the driver.

@@ -92,7 +92,7 @@ impl Storage {
         };
         scrub.busy = true;
         let (disk, done, at) = (Arc::clone(&self.disk), scrub.done, scrub.at.max(EXTENTS_AT));
-        self.jobs.push_back(Job::new(Lane::Work, move || {
+        self.jobs.push_back(Job::new(Lane::Idle, move || {
             let result = step(&*disk, file, at, bytes);
             if let Ok(found) = &result {
                 let place = found.next.map_or((file.number, 0), |next| (done, next));

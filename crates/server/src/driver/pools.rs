@@ -1,5 +1,6 @@
 //! The threads that may wait for a disk or burn time: one that syncs, two that read what is cold, two that send what
-//! there is much of, two for long work, and two for the handshakes of TLS where there is a door for it.
+//! there is much of, two for long work, two for what has time, and two for the handshakes of TLS where there is a door
+//! for it.
 //! They take jobs from their lane and put outcomes into a channel, ringing the data thread's bell. They know nothing of
 //! what a job does.
 
@@ -17,13 +18,15 @@ use mio::Waker;
 use storage::job::Lane;
 
 /// Threads by lane. One for syncs: a second could only wait for the same disk.
-const THREADS: [(Lane, &str, usize); 3] = [(Lane::Sync, "sync", 1), (Lane::Read, "read", 2), (Lane::Work, "work", 2)];
+const THREADS: [(Lane, &str, usize); 4] =
+    [(Lane::Sync, "sync", 1), (Lane::Read, "read", 2), (Lane::Work, "work", 2), (Lane::Idle, "idle", 2)];
 
 /// Threads for handshakes: a signature takes up to a millisecond, and a thousand clients may come again at once.
 const HANDSHAKE_THREADS: usize = 2;
 
-/// How much the threads for long work stand back where there are fewer cores than work: else each step of settling, a
-/// few milliseconds of checksums and copying, delays whoever appends by as much.
+/// How much the threads for long work stand back where there are fewer cores than work. It gives them a smaller share,
+/// but Linux lets even those who were just woken wait for the end of their time slice, about three milliseconds. So
+/// those for what has time have the policy SCHED_IDLE as well, which keeps a core from nobody.
 const WORK_NICE: i32 = 10;
 
 /// Threads that send: the sockets take what they are given, the time goes into copying.
@@ -57,6 +60,7 @@ pub struct Pools {
     sync: Arc<Tasks<Task>>,
     read: Arc<Tasks<Task>>,
     work: Arc<Tasks<Task>>,
+    idle: Arc<Tasks<Task>>,
     send: Arc<Tasks<Task>>,
     tls: Option<Arc<Tasks<Task>>>,
     done: Receiver<Done>,
@@ -77,8 +81,8 @@ impl Pools {
                 let (lane, done, bell) = (Arc::clone(&lane), done_in.clone(), Arc::clone(bell));
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || {
-                    if name == "work" {
-                        stand_back();
+                    if name == "work" || name == "idle" {
+                        stand_back(name == "idle");
                     }
                     serve(&lane, &done, &bell);
                 })?);
@@ -91,8 +95,8 @@ impl Pools {
         }
         let send = start("send", SEND_THREADS)?;
         let tls = if with_tls { Some(start("tls", HANDSHAKE_THREADS)?) } else { None };
-        let [sync, read, work] = <[_; 3]>::try_from(lanes).map_err(|_| io::Error::other("three lanes"))?;
-        Ok(Pools { sync, read, work, send, tls, done, threads })
+        let [sync, read, work, idle] = <[_; 4]>::try_from(lanes).map_err(|_| io::Error::other("four lanes"))?;
+        Ok(Pools { sync, read, work, idle, send, tls, done, threads })
     }
 
     /// Hands a job to its lane.
@@ -101,6 +105,7 @@ impl Pools {
             Lane::Sync => &self.sync,
             Lane::Read => &self.read,
             Lane::Work => &self.work,
+            Lane::Idle => &self.idle,
         };
         lane.push(Task::Job(job));
     }
@@ -137,14 +142,23 @@ impl Pools {
     }
 
     fn close(&self) {
-        [&self.sync, &self.read, &self.work, &self.send].into_iter().chain(&self.tls).for_each(|lane| lane.close());
+        let lanes = [&self.sync, &self.read, &self.work, &self.idle, &self.send];
+        lanes.into_iter().chain(&self.tls).for_each(|lane| lane.close());
     }
 }
 
 // On Linux this is of the calling thread alone. Where it is not allowed or not known all goes on without it.
-fn stand_back() {
+fn stand_back(for_everything: bool) {
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, WORK_NICE);
+    {
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+        let _ = rustix::process::setpriority_process(None, WORK_NICE);
+        if for_everything {
+            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+            let me = thread_priority::thread_native_id();
+            let _ = thread_priority::set_thread_priority_and_policy(me, ThreadPriority::Min, idle);
+        }
+    }
 }
 
 impl Drop for Pools {

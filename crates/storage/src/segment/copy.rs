@@ -133,6 +133,9 @@ pub(crate) struct Copier {
     pack_old: Vec<Old>,
     own_old: Vec<Old>,
     built: Vec<Built>,
+    /// Extents of groups that are copied. They came from the data thread and are given back to it: to free them here
+    /// would take the allocator's lock of that thread, and a thread that stands back may lose its core with it in hand.
+    pub(crate) spent: Vec<Vec<Extent>>,
     /// Bytes of all steps so far.
     pub(crate) done_bytes: u64,
 }
@@ -154,6 +157,7 @@ impl Copier {
             pack_old: Vec::new(),
             own_old: Vec::new(),
             built: Vec::new(),
+            spent: Vec::new(),
             done_bytes: 0,
         }
     }
@@ -276,7 +280,10 @@ impl Copier {
 
     fn end(&mut self, hand: InHand) -> io::Result<()> {
         let old = match hand.group.source {
-            Source::Window(_) => Vec::new(),
+            Source::Window(extents) => {
+                self.spent.push(extents);
+                Vec::new()
+            }
             Source::Runs(runs) => runs.into_iter().map(|(_, run)| run).collect(),
         };
         if !hand.is_own {

@@ -77,6 +77,35 @@ fn a_window_that_is_not_settled_in_time_stays_bounded_and_heals() {
 }
 
 #[test]
+fn copying_stands_back_for_all_others_until_the_window_is_too_large() {
+    let mut pair = Pair::new();
+    let mut waiting = VecDeque::new();
+    let mut begun = 0;
+    // Steps are never made: the first has time, and the window grows past its bound behind it.
+    let mut fill = |pair: &mut Pair, waiting: &mut VecDeque<Job>, until: &dyn Fn(&Storage) -> bool| {
+        while !until(&pair.storage) {
+            put(pair, begun).unwrap();
+            begun += 1;
+            pair.storage.flush().unwrap();
+            while let Some(job) = pair.storage.next_job() {
+                if job.lane == Lane::Idle {
+                    waiting.push_back(job);
+                } else {
+                    pair.storage.complete(job.run()).unwrap();
+                }
+            }
+        }
+    };
+    let max = tiny().journal_files_max;
+    fill(&mut pair, &mut waiting, &|storage| storage.stats().window_files > max + 1);
+    let step = waiting.pop_front().expect("a step that has time");
+    assert!(waiting.is_empty(), "one at a time");
+    pair.storage.complete(step.run()).unwrap();
+    let next = pair.storage.next_job().expect("the next step");
+    assert_eq!(next.lane, Lane::Work, "now it must not wait for a core");
+}
+
+#[test]
 fn whoever_heeds_the_lag_is_never_refused() {
     let mut pair = Pair::new();
     let mut slow = Slow::default();
