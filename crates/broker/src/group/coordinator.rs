@@ -166,14 +166,17 @@ impl Coordinator {
         Ok(self.stored)
     }
 
-    /// Removes a group without members.
+    /// Removes a group without members. If that cannot be stored, nothing has happened.
     pub(crate) fn delete(&mut self, core: &mut Core, group: &str, now: Now) -> Result<Lsn, GroupError> {
-        self.groups.delete(group, now)?;
-        self.carry_out(core)?;
+        let gone = self.groups.delete(group, now)?;
+        if let Err(why) = self.carry_out(core) {
+            self.groups.put_back(gone);
+            return Err(why);
+        }
         Ok(self.stored)
     }
 
-    /// Forgets some committed offsets of a group.
+    /// Forgets some committed offsets of a group. If that cannot be stored, nothing has happened.
     pub(crate) fn delete_offsets(
         &mut self,
         core: &mut Core,
@@ -181,8 +184,12 @@ impl Coordinator {
         which: &[(model::Name, u32)],
         now: Now,
     ) -> Result<Lsn, GroupError> {
-        self.groups.delete_offsets(group, which, now)?;
-        self.carry_out(core)?;
+        let gone = self.groups.delete_offsets(group, which, now)?;
+        if let Err(why) = self.carry_out(core) {
+            let group = model::Name::new(group).map_err(|_| GroupError::InvalidGroup)?;
+            self.groups.committed(&group, &gone, now);
+            return Err(why);
+        }
         Ok(self.stored)
     }
 

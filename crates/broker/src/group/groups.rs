@@ -6,7 +6,7 @@ use std::mem;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{Mono, Name, Now};
+use model::{Mono, Name, Now, TopicId};
 
 use super::desk::{Call, Desk, Effects};
 use super::state::Group;
@@ -114,24 +114,38 @@ impl Groups {
         if group.is_deserted() { Ok(group) } else { Err(GroupError::NotEmpty) }
     }
 
-    /// Removes a group without members and all it has committed.
-    pub(crate) fn delete(&mut self, name: &str, now: Now) -> Result<(), GroupError> {
+    /// Removes a group without members and all it has committed; answers it, for who cannot store that.
+    pub(crate) fn delete(&mut self, name: &str, now: Now) -> Result<Group, GroupError> {
         self.desk.now = now;
         self.check_deserted(name)?;
-        if let Some(mut group) = self.by_name.remove(name) {
-            group.bury(&mut self.desk);
-        }
-        Ok(())
+        let group = self.by_name.remove(name).ok_or(GroupError::NotFound)?;
+        group.bury(&mut self.desk);
+        Ok(group)
     }
 
-    /// Forgets some committed offsets of a group.
-    pub(crate) fn delete_offsets(&mut self, name: &str, which: &[(Name, u32)], now: Now) -> Result<(), GroupError> {
+    /// That a group was removed could not be stored: it is there.
+    pub(crate) fn put_back(&mut self, group: Group) {
+        self.by_name.insert(group.name.clone(), group);
+    }
+
+    /// Forgets some committed offsets of a group; answers them, for who cannot store that.
+    pub(crate) fn delete_offsets(
+        &mut self,
+        name: &str,
+        which: &[(Name, u32)],
+        now: Now,
+    ) -> Result<Vec<OffsetCommit>, GroupError> {
         self.desk.now = now;
         let group = self.by_name.get_mut(name).ok_or(GroupError::NotFound)?;
+        let known = which.iter().filter_map(|(topic, partition)| {
+            let committed = group.offsets.get(topic, *partition)?.clone();
+            Some(OffsetCommit { topic: topic.clone(), topic_id: TopicId::NONE, partition: *partition, committed })
+        });
+        let known = known.collect();
         group.remove_offsets(which, &mut self.desk);
         let name = group.name.clone();
         self.forget_if_blank(&name);
-        Ok(())
+        Ok(known)
     }
 
     /// A topic is gone: so are the offsets committed on it.

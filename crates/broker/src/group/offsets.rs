@@ -111,11 +111,13 @@ impl Group {
         }
     }
 
-    /// Forgets everything, in the ledger too.
-    pub(crate) fn bury(&mut self, desk: &mut Desk) {
-        let all: Vec<(Name, u32)> = self.offsets.iter().map(|(topic, at, _)| (topic.clone(), at)).collect();
-        self.remove_offsets(&all, desk);
-        if self.stored.take().is_some() {
+    /// Has the ledger forget everything.
+    pub(crate) fn bury(&self, desk: &mut Desk) {
+        for (topic, partition, _) in self.offsets.iter() {
+            let (group, topic) = (self.name.clone(), topic.clone());
+            desk.store(LedgerEntry::Offset { group, topic, partition, committed: None });
+        }
+        if self.stored.is_some() {
             desk.store(LedgerEntry::Group { group: self.name.clone(), snapshot: None });
         }
     }
@@ -134,6 +136,7 @@ impl Group {
         self.remove_offsets(&old, desk);
         if self.offsets.count() == 0 {
             self.bury(desk);
+            self.stored = None;
         }
     }
 }

@@ -239,3 +239,43 @@ fn on_a_full_disk_groups_go_on_from_the_reserve_and_beyond_it_are_refused_until_
     lone.shard.settle_down();
     assert!(lone.answer().unwrap().is_ok());
 }
+
+#[test]
+fn what_cannot_be_deleted_on_a_full_disk_stays_and_goes_when_it_is_asked_for_again() {
+    let mut shard = shard();
+    let mut all: Vec<OffsetCommit> = (0..1000).map(|partition| commit("t", partition, 1)).collect();
+    all.iter_mut().for_each(|one| one.committed.at = shard.now.wall);
+    shard.broker.commit_offsets(NOBODY, &all, shard.now).unwrap();
+    let log = shard.topic("u", 1)[0];
+    let big = "x".repeat(64 << 10);
+    shard.disk.set_capacity(1 << 20);
+    while shard.append(log, &[(1, &big)], SyncPolicy::None).is_ok() {
+        shard.turn();
+    }
+    // The reserve is used up, too.
+    for size in [100, 1] {
+        while shard.broker.commit_offsets(NOBODY, &all[..size], shard.now).is_ok() {
+            shard.turn();
+        }
+    }
+    let mut left = 1000;
+    let refused = loop {
+        if let Err(why) = shard.broker.delete_offsets("g", &[(name("t"), left - 1)], shard.now) {
+            break why;
+        }
+        left -= 1;
+        shard.turn();
+    };
+    assert!(matches!(refused, GroupError::Storage(StorageError::Full { .. })), "{refused:?}");
+    assert_eq!(shard.broker.all_committed("g").len(), left as usize);
+    assert!(shard.broker.delete_group("g", shard.now).is_err());
+    assert_eq!(shard.broker.all_committed("g").len(), left as usize);
+    shard.disk.set_capacity(1 << 40);
+    shard.broker.delete_offsets("g", &[(name("t"), 0)], shard.now).unwrap();
+    shard.settle_down();
+    let mut shard = shard.killed();
+    assert_eq!(shard.broker.all_committed("g").len(), left as usize - 1);
+    shard.broker.delete_group("g", shard.now).unwrap();
+    shard.settle_down();
+    assert!(shard.killed().broker.all_committed("g").is_empty());
+}
