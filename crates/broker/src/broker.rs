@@ -223,10 +223,11 @@ impl Broker {
         self.core.failure.as_ref().or_else(|| self.core.storage.failure())
     }
 
-    /// Bytes of memory that reading keeps for later readers, and what queues have read ahead for their consumers.
+    /// Bytes of memory that reading keeps for later readers, what queues have read ahead for their consumers, and what
+    /// look-ups by time go through.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.core.storage.memory_bytes() + self.queues.windows_bytes
+        self.core.storage.memory_bytes() + self.queues.windows_bytes + self.core.times.memory_bytes()
     }
 
     /// For the owner of the sockets: whether memory has run short. Sessions of tongues that know a word for it ask

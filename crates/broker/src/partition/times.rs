@@ -1,11 +1,11 @@
 //! Look-ups by time that unpack much: other threads go through the units; whoever waits is told as if a disk had been
 //! read, asks again, and finds here what was found. What compaction has removed meanwhile may be named: whoever reads
-//! from there gets what follows it.
+//! from there gets what follows it. Where too many wait, others wait for the last of them before they begin.
 
 use std::collections::{HashMap, VecDeque};
 
 use model::{FormatError, LogId, Offset, Sought, Wall};
-use storage::{Chunk, ReadId, StorageError};
+use storage::{Chunk, ReadId};
 
 use crate::core::Core;
 use crate::{BrokerError, Job, JobDone};
@@ -15,6 +15,9 @@ const IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
 /// Look-ups that may wait for another thread.
 const WAITING_MAX: usize = 256;
+
+/// What lies in their chunks together, in bytes, unless it is one alone.
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Answers kept for those who ask again.
 const FOUND_MAX: usize = 1024;
@@ -32,6 +35,8 @@ type Answer = Result<Option<(Offset, Wall)>, FormatError>;
 pub(crate) struct Times {
     last: u64,
     waiting: HashMap<Key, ReadId>,
+    /// Bytes in the chunks of those.
+    bytes: usize,
     found: VecDeque<(Key, Answer)>,
 }
 
@@ -39,6 +44,8 @@ pub(crate) struct Times {
 pub struct TimeDone {
     key: Key,
     read: ReadId,
+    /// In its chunk.
+    bytes: usize,
     answer: Answer,
 }
 
@@ -46,6 +53,19 @@ pub struct TimeDone {
 pub(crate) enum InChunk {
     Found(Option<(Offset, Wall)>),
     Pending(ReadId),
+}
+
+impl Times {
+    /// Bytes of memory that look-ups under way take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The last that waits, if no more may that have so many bytes in their chunk.
+    fn full(&self, bytes: usize) -> Option<ReadId> {
+        let is_full = self.waiting.len() >= WAITING_MAX || self.bytes.saturating_add(bytes) > WAITING_BYTES_MAX;
+        self.waiting.values().max().copied().filter(|_| is_full)
+    }
 }
 
 impl Core {
@@ -64,15 +84,17 @@ impl Core {
         }
         let format = self.formats.get(chunk.format)?;
         match format.find_time(&chunk.units, chunk.first, &sought, IN_PLACE_BYTES_MAX) {
-            Err(FormatError::TooLarge { .. }) => self.time_aside(key, chunk.clone(), sought).map(InChunk::Pending),
+            Err(FormatError::TooLarge { .. }) => Ok(InChunk::Pending(self.time_aside(key, chunk.clone(), sought))),
             found => Ok(InChunk::Found(found?)),
         }
     }
 
-    fn time_aside(&mut self, key: Key, chunk: Chunk, sought: Sought) -> Result<ReadId, BrokerError> {
-        if self.times.waiting.len() >= WAITING_MAX {
-            return Err(StorageError::Unusable("too many look-ups by time wait: try again later".to_owned()).into());
+    fn time_aside(&mut self, key: Key, chunk: Chunk, sought: Sought) -> ReadId {
+        let bytes = chunk.units.len();
+        if let Some(last) = self.times.full(bytes) {
+            return last;
         }
+        self.times.bytes += bytes;
         self.times.last += 1;
         let (read, formats) = (ReadId(READ_IDS_FROM + self.times.last), self.formats.clone());
         self.times.waiting.insert(key, read);
@@ -82,16 +104,17 @@ impl Core {
             // It works on what a peer has sent: a mistake in it must harm nobody else.
             let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(find));
             let answer = answer.unwrap_or(Err(FormatError::Malformed("units that can be gone through")));
-            JobDone::Time(TimeDone { key, read, answer })
+            JobDone::Time(TimeDone { key, read, bytes, answer })
         })));
-        Ok(read)
+        read
     }
 
     /// A look-up has come back; answers the read that those who wait for it know.
     pub(crate) fn time_done(&mut self, done: TimeDone) -> ReadId {
-        let TimeDone { key, read, answer } = done;
+        let TimeDone { key, read, bytes, answer } = done;
         self.aside.ended();
         self.times.waiting.remove(&key);
+        self.times.bytes = self.times.bytes.saturating_sub(bytes);
         if self.times.found.len() >= FOUND_MAX {
             self.times.found.pop_front();
         }
