@@ -239,9 +239,14 @@ impl Connection {
         self.session.as_ref().is_some_and(|session| session.awaits_progress())
     }
 
+    /// Whether bytes wait that the session may go on with: it takes no memory to offer them to it.
+    pub fn has_input(&self) -> bool {
+        !(self.input.is_empty() || self.starved)
+    }
+
     /// Whether there are bytes that the session would take now.
     pub fn can_read(&self) -> bool {
-        let news = self.readable || !(self.input.is_empty() || self.starved);
+        let news = self.readable || self.has_input();
         news && (self.session.is_none() || self.takes_input())
     }
 
@@ -285,8 +290,7 @@ impl Connection {
         }
         // A peer that has only closed its sending side still gets the answers that are on their way.
         let answers_left = self.has_unsent() || session.awaits_progress() || !session.wants_input();
-        let input_left = !(self.input.is_empty() || self.starved);
-        (self.ended && !answers_left && !input_left).then_some(End::Peer)
+        (self.ended && !answers_left && !self.has_input()).then_some(End::Peer)
     }
 
     /// Whether the peer has closed its side (answers may still be on their way).

@@ -367,7 +367,8 @@ impl Driver {
         let holds = connection.memory_bytes();
         self.memory.changed(std::mem::replace(&mut connection.accounted, holds), holds);
         if connection.can_read() {
-            let may_read = self.memory.may_read(holds);
+            // A request that was held and can go on now gives memory back.
+            let may_read = connection.has_input() || self.memory.may_read(holds);
             let (listed, list) = match may_read {
                 true => (&mut connection.listed.read, &mut self.lists.read),
                 false => (&mut connection.listed.held, &mut self.lists.held),

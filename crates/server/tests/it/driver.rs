@@ -122,6 +122,32 @@ fn when_memory_is_short_the_large_wait_the_small_are_served_and_who_stands_still
 }
 
 #[test]
+fn what_was_held_goes_on_while_memory_is_short() {
+    const BUDGET: usize = 16 << 20;
+    let server = Running::with_memory(BUDGET);
+    let (mut other, line) = (server.connect(), format!("aside {}\n", "x".repeat(700 << 10)));
+    let (mut clients, mut senders) = (Vec::new(), Vec::new());
+    let mut used = || {
+        other.ask("echo and a turn");
+        server.counters.read_memory()[0] as usize
+    };
+    // One after the other, so that all but perhaps the last have come whole and wait.
+    while used() <= BUDGET / 2 {
+        let (client, line) = (server.connect(), line.clone());
+        let mut stream = client.stream.try_clone().unwrap();
+        senders.push(std::thread::spawn(move || std::io::Write::write_all(&mut stream, line.as_bytes())));
+        clients.push(client);
+        assert!(wait_until(LONG, || used() > (BUDGET / 2).min(clients.len() * (700 << 10))));
+    }
+    server.gate.store(true, Ordering::Relaxed);
+    for client in &mut clients {
+        assert_eq!(client.line(), "done");
+    }
+    senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
+    assert_eq!(server.counters.read_memory()[2], 0, "nobody is let go");
+}
+
+#[test]
 fn a_session_that_panics_takes_only_its_own_connection_down() {
     let server = Running::start();
     let (mut bad, mut good) = (server.connect(), server.connect());

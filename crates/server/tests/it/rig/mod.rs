@@ -5,13 +5,15 @@ pub mod raw_kafka;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker::group::{LedgerCodec, LedgerEntry};
 use broker::topic::NewTopic;
-use broker::{Broker, Cx, Door, Input, Lsn, OUTPUT_ROOM_BYTES, Options, Peer, Session, Tongue};
+use broker::{
+    Broker, CallId, Cx, Door, Event, Input, Lsn, OUTPUT_ROOM_BYTES, Options, Peer, Session, SessionId, Tongue,
+};
 use console::counters::Counters;
 use model::{FormatTag, Formats, Message, Mono, Name, Now};
 use server::clock::{Clock, SystemClock};
@@ -50,16 +52,23 @@ impl Clock for CountingClock {
     }
 }
 
-/// Speaks lines: `echo X`, `create TOPIC`, `tick`, `flood`, `panic`, `bye`.
+/// Speaks lines: `echo X`, `aside X`, `create TOPIC`, `tick`, `flood`, `panic`, `bye`.
 #[derive(Default)]
 pub struct Toy {
     /// The most bytes that any session saw waiting to be sent.
     pub queued_max: Arc<AtomicUsize>,
     /// Sessions that were told that the peer is gone.
     pub closed: Arc<AtomicUsize>,
+    /// Whether what is asked `aside` may be done.
+    pub gate: Arc<AtomicBool>,
 }
 
 struct ToySession {
+    me: SessionId,
+    gate: Arc<AtomicBool>,
+    /// A line waits for what is done aside, or that was done.
+    waits: bool,
+    is_ready: bool,
     queued_max: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
     held: Vec<(Lsn, String)>,
@@ -76,9 +85,11 @@ impl Tongue for Toy {
         vec![Door { name: "toy", port: 0, try_it: "", tls: false }]
     }
 
-    fn session(&self, _: &'static str, _: Peer) -> Box<dyn Session> {
-        let (queued_max, closed) = (self.queued_max.clone(), self.closed.clone());
-        Box::new(ToySession { queued_max, closed, held: Vec::new(), deadline: None, flood: false })
+    fn session(&self, _: &'static str, peer: Peer) -> Box<dyn Session> {
+        let (queued_max, closed, gate) = (self.queued_max.clone(), self.closed.clone(), self.gate.clone());
+        let (me, held, deadline) = (peer.session, Vec::new(), None);
+        let (waits, is_ready, flood) = (false, false, false);
+        Box::new(ToySession { me, gate, waits, is_ready, queued_max, closed, held, deadline, flood })
     }
 }
 
@@ -94,6 +105,7 @@ impl ToySession {
                 let (_, lsn) = cx.broker.create_topic(&topic, cx.now).unwrap();
                 self.held.push((lsn, rest.to_owned()));
             }
+            "aside" => cx.out.buffer().extend_from_slice(b"done\n"),
             "tick" => self.deadline = Some(cx.now.mono.plus(Duration::from_millis(5))),
             "flood" => {
                 self.flood = true;
@@ -109,6 +121,16 @@ impl ToySession {
         self.queued_max.fetch_max(cx.out.queued_bytes(), Ordering::Relaxed);
     }
 
+    fn ask_aside(&mut self, cx: &mut Cx<'_>) {
+        let gate = self.gate.clone();
+        self.waits = true;
+        cx.broker.work_aside(self.me, CallId(1), move || {
+            while !gate.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+
     fn pour(&self, cx: &mut Cx<'_>) {
         while cx.out.queued_bytes() <= OUTPUT_ROOM_BYTES {
             cx.out.push(vec![b'.'; 64 << 10].into());
@@ -121,6 +143,10 @@ impl Session for ToySession {
         match input {
             Input::Bytes(bytes) => {
                 let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return 0 };
+                if bytes.starts_with(b"aside") && !std::mem::take(&mut self.is_ready) {
+                    self.ask_aside(cx);
+                    return 0; // it is handed in again
+                }
                 self.line(std::str::from_utf8(&bytes[..end]).unwrap(), cx);
                 return end + 1;
             }
@@ -143,6 +169,7 @@ impl Session for ToySession {
             Input::Closed => {
                 self.closed.fetch_add(1, Ordering::Relaxed);
             }
+            Input::Event(Event::Aside(..)) => (self.waits, self.is_ready) = (false, true),
             Input::Room | Input::Event(_) => {}
         }
         0
@@ -153,7 +180,7 @@ impl Session for ToySession {
     }
 
     fn wants_input(&self) -> bool {
-        true
+        !self.waits
     }
 
     fn awaits_progress(&self) -> bool {
@@ -203,6 +230,7 @@ pub struct Running {
     pub clock: CountingClock,
     pub queued_max: Arc<AtomicUsize>,
     pub closed: Arc<AtomicUsize>,
+    pub gate: Arc<AtomicBool>,
     pub counters: Arc<Counters>,
     thread: Option<JoinHandle<()>>,
 }
@@ -228,7 +256,7 @@ impl Running {
         let listeners = listeners::open(&plans).unwrap();
         let address = listeners[0].address;
         let toy = Toy::default();
-        let (queued_max, closed) = (toy.queued_max.clone(), toy.closed.clone());
+        let (queued_max, closed, gate) = (toy.queued_max.clone(), toy.closed.clone(), toy.gate.clone());
         let counters = Arc::new(Counters::new(["toy"]));
         let parts = Parts {
             broker,
@@ -246,7 +274,7 @@ impl Running {
             driver.run().unwrap();
             driver.join();
         });
-        Running { address, stop, clock, queued_max, closed, counters, thread: Some(thread) }
+        Running { address, stop, clock, queued_max, closed, gate, counters, thread: Some(thread) }
     }
 
     pub fn connect(&self) -> Client {
@@ -267,6 +295,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.gate.store(true, Ordering::Relaxed);
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
