@@ -115,7 +115,7 @@ impl KafkaSession {
     fn event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let event = match event {
             Event::Aside(call, found) => {
-                if !self.asker.looks.come_back(call, found) {
+                if !api::look::come_back(&mut self.asker, cx, call, found) {
                     self.close("a look into a batch failed", cx);
                 }
                 return;

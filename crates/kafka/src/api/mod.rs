@@ -40,7 +40,7 @@ use model::{ByteReader, Mono, ReadError};
 
 pub(crate) use api_versions::{API_VERSIONS, answer_unserved};
 pub(crate) use asker::{Asker, CONFIGURE, READ, Using, WRITE};
-pub(crate) use produce::PRODUCE;
+pub(crate) use produce::{PRODUCE, look};
 
 use crate::call::{Call, CallHead, ReplyTo};
 use crate::pending::Answer;

@@ -81,6 +81,10 @@ messages! {
 /// Acks that mean "all".
 const ACKS_ALL: i16 = -1;
 
+/// Partitions that one request may name: each takes some hundred bytes of memory until it is answered, whatever it
+/// brings.
+const PARTITIONS_MAX: usize = 100_000;
+
 /// Scratch memory that a connection keeps between two requests.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
@@ -109,6 +113,9 @@ struct Terms {
 
 fn handle(asker: &mut Asker, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Answer, ReadError> {
     let request: ProduceRequest<'_> = call.read_body()?;
+    if request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() > PARTITIONS_MAX {
+        return Ok(Answer::Close("a produce request names more than 100,000 partitions"));
+    }
     let policy = if request.acks == ACKS_ALL { asker.settings.acks_all } else { asker.settings.acks_one };
     let terms = Terms {
         acks_are_known: matches!(request.acks, ACKS_ALL | 0 | 1),

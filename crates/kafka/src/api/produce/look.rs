@@ -1,6 +1,9 @@
 //! The look into the batches of one request before any of them is stored. What takes long is done aside: the request is
 //! held, and the connection read no further, until it is known; then the request is handed in again and goes on as if
-//! all had been looked into at once. So a batch that unpacks to much delays its own connection and nobody else's.
+//! all had been looked into at once. So a batch that unpacks to much delays its own connection, and of others only
+//! those whose batches do, too: these take turns.
+
+use std::collections::VecDeque;
 
 use broker::aside::{Allowance, Found};
 use broker::topic::Intake;
@@ -25,6 +28,13 @@ const PACKED_BYTES_MAX: usize = 64 << 10;
 
 /// Records of a batch that is not packed, to be looked into at once.
 const OPEN_RECORDS_MAX: i32 = 64 << 10;
+
+/// Bytes that are gone through aside at one go, and what is left of the batch with the last of them: then others have
+/// their turn.
+const PIECE_BYTES: usize = 8 << 20;
+
+/// Memory that one partition of a held request takes beside its batch.
+pub(crate) const HELD_BYTES_EACH: usize = size_of::<Result<Checked, Refusal>>();
 
 /// Looks of one connection.
 #[derive(Default)]
@@ -59,8 +69,21 @@ impl Checked {
     }
 }
 
-/// What the other thread answers: the batch's place in the request, and what was found.
-type Looked = Vec<(usize, Result<Scanned, BatchError>)>;
+/// A batch for the other thread, and its place in the request.
+struct Unseen {
+    at: usize,
+    batch: Vec<u8>,
+    header: BatchHeader,
+    wanted: Wanted,
+}
+
+/// What the other thread answers.
+struct Looked {
+    /// What was found, by the batches' places.
+    found: Vec<(usize, Result<Scanned, BatchError>)>,
+    /// What is still to be looked into.
+    left: VecDeque<Unseen>,
+}
 
 impl Looks {
     /// Whether a request is held, and nothing behind it may be read.
@@ -68,26 +91,49 @@ impl Looks {
         self.held.as_ref().is_some_and(|held| held.waits)
     }
 
-    /// Bytes of memory that looks under way take.
+    /// Bytes of memory that a held request takes beside itself.
     pub fn bytes(&self) -> usize {
-        self.held.as_ref().map_or(0, |held| held.bytes)
+        self.held.as_ref().map_or(0, |held| held.bytes + held.checked.capacity() * HELD_BYTES_EACH)
     }
+}
 
-    /// What was done aside for `call` has come back; false when it failed in itself.
-    pub fn come_back(&mut self, call: CallId, found: Option<Found>) -> bool {
-        let Some(held) = self.held.as_mut().filter(|held| held.call == call) else { return true };
-        let Some(looked) = found.and_then(|found| found.downcast::<Looked>().ok()) else { return false };
-        for (at, result) in *looked {
-            let Some(place) = held.checked.get_mut(at) else { continue };
-            match (result, place) {
-                (Ok(scanned), Ok(checked)) => checked.scanned = Some(scanned),
-                (Err(error), place) => *place = Err(refusal_of(error)),
-                (Ok(_), Err(_)) => {}
-            }
+/// What was done aside for `call` has come back, and the rest goes behind what others want; false when it failed in
+/// itself.
+pub(crate) fn come_back(asker: &mut Asker, cx: &mut Cx<'_>, call: CallId, found: Option<Found>) -> bool {
+    let Some(held) = asker.looks.held.as_mut().filter(|held| held.call == call) else { return true };
+    let Some(looked) = found.and_then(|found| found.downcast::<Looked>().ok()) else { return false };
+    let Looked { found, left } = *looked;
+    for (at, result) in found {
+        let Some(place) = held.checked.get_mut(at) else { continue };
+        match (result, place) {
+            (Ok(scanned), Ok(checked)) => checked.scanned = Some(scanned),
+            (Err(error), place) => *place = Err(refusal_of(error)),
+            (Ok(_), Err(_)) => {}
         }
-        (held.waits, held.bytes) = (false, 0);
-        true
     }
+    (held.waits, held.bytes) = (!left.is_empty(), bytes_of(&left));
+    if held.waits {
+        cx.broker.work_aside(asker.peer.session, call, move || look_aside(left));
+    }
+    true
+}
+
+fn bytes_of(batches: &VecDeque<Unseen>) -> usize {
+    batches.iter().map(|one| one.batch.len()).sum()
+}
+
+/// Looks into as many batches as one piece takes.
+fn look_aside(mut left: VecDeque<Unseen>) -> Looked {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while bytes < PIECE_BYTES
+        && let Some(one) = left.pop_front()
+    {
+        let result = scan(&one.batch, &one.header, &one.wanted);
+        // How far it came until it failed is not known.
+        bytes += result.as_ref().map_or(PIECE_BYTES, |scanned| scanned.bytes);
+        found.push((one.at, result));
+    }
+    Looked { found, left }
 }
 
 /// What of a request is right, partition by partition in its order; `None` when it is held until that is known.
@@ -108,20 +154,16 @@ pub(super) fn checked(
     if !checked.iter().any(waits) {
         return Some(checked);
     }
-    let mut bytes = 0;
     let batches = request.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.records);
-    let work: Vec<_> = (checked.iter().zip(batches).enumerate())
+    let unseen: VecDeque<_> = (checked.iter().zip(batches).enumerate())
         .filter(|(_, (one, _))| waits(one))
         .filter_map(|(at, (one, records))| {
             let (one, batch) = (one.as_ref().ok()?, records?.0.to_vec());
-            bytes += batch.len();
-            Some((at, batch, one.header, one.wanted))
+            Some(Unseen { at, batch, header: one.header, wanted: one.wanted })
         })
         .collect();
-    let call = asker.calls.next();
-    cx.broker.work_aside(asker.peer.session, call, move || -> Looked {
-        work.iter().map(|(at, batch, header, wanted)| (*at, scan(batch, header, wanted))).collect()
-    });
+    let (call, bytes) = (asker.calls.next(), bytes_of(&unseen));
+    cx.broker.work_aside(asker.peer.session, call, move || look_aside(unseen));
     asker.looks.held = Some(Box::new(Held { call, checked, bytes, waits: true }));
     None
 }

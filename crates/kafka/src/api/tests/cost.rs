@@ -1,7 +1,7 @@
 //! What a request may cost: an answer does not grow by naming one thing again and again, and what waits is counted.
 
 use super::super::{
-    API_VERSIONS, PRODUCE, describe_configs, describe_groups, fetch, list_offsets, metadata, offset_fetch,
+    API_VERSIONS, PRODUCE, describe_configs, describe_groups, fetch, list_offsets, metadata, offset_fetch, produce,
 };
 use super::rig::Rig;
 use crate::Settings;
@@ -73,6 +73,20 @@ fn offsets_of_a_partition_named_twice_are_refused_as_each_may_cost_a_search() {
     let response: list_offsets::ListOffsetsResponse<'_> = reply.read();
     let codes: Vec<_> = response.topics[0].partitions.iter().map(|one| (one.partition_index, one.error_code)).collect();
     assert_eq!(codes, [(0, 42), (1, 0), (0, 42)]);
+}
+
+#[test]
+fn a_produce_that_names_more_partitions_than_anybody_writes_to_is_refused() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    let client = rig.connect();
+    for (count, is_closed) in [(100_000, false), (100_001, true)] {
+        let partitions = (0..count).map(|index| produce::ProducePartition { index, records: None }).collect();
+        let topics = vec![produce::ProduceTopic { name: "t".into(), partitions, ..Default::default() }];
+        let request = produce::ProduceRequest { acks: 1, topics, ..Default::default() };
+        rig.send(client, &produce::ROW, 9, &request);
+        assert_eq!(rig.is_closed(client), is_closed);
+    }
 }
 
 #[test]

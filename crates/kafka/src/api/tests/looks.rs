@@ -121,7 +121,44 @@ fn of_many_batches_that_unpack_to_a_little_too_much_only_the_first_are_looked_in
     rig.make_topic("t", 200);
     let (client, other) = (rig.connect(), rig.connect());
     let zeros = claimed_zeros(200 << 10);
-    let partitions = (0..200).map(|index| produce::ProducePartition { index, records: Some(RawRecords(&zeros)) });
+    push_to_200(&mut rig, client, &zeros);
+    push_produce(&mut rig, other, &claimed_zeros(200 << 10));
+    while rig.turn() {}
+    assert!(rig.received(client).is_empty());
+    let held = rig.memory_bytes(client);
+    let batches = held - 200 * produce::look::HELD_BYTES_EACH;
+    assert!(batches >= 199 * zeros.len() && batches < 200 * zeros.len(), "{held}: one was done at once");
+    assert_eq!(outcome(&mut rig, other), (0, 0), "what one connection uses up is its own");
+    rig.pump();
+    let reply = rig.reply(client, &produce::ROW, 9);
+    let response: produce::ProduceResponse<'_> = reply.read();
+    assert!(response.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+}
+
+#[test]
+fn who_sends_many_batches_lets_others_have_their_turn_between() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 200);
+    let (client, other) = (rig.connect(), rig.connect());
+    push_to_200(&mut rig, client, &claimed_zeros(200 << 10));
+    push_produce(&mut rig, other, &client_batch(MANY, CODECS[1]));
+    while rig.turn() {}
+    while rig.received(other).is_empty() {
+        let done = rig.broker.next_job().expect("it is looked into aside").run();
+        rig.broker.complete(done, rig.now);
+        while rig.turn() {}
+    }
+    assert_eq!(outcome(&mut rig, other), (0, 0));
+    assert!(rig.received(client).is_empty() && !rig.wants_input(client), "most of its batches are still to be seen");
+    rig.pump();
+    let reply = rig.reply(client, &produce::ROW, 9);
+    let response: produce::ProduceResponse<'_> = reply.read();
+    assert!(response.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+}
+
+/// A request with the same batch for each of 200 partitions.
+fn push_to_200(rig: &mut Rig, client: usize, batch: &[u8]) {
+    let partitions = (0..200).map(|index| produce::ProducePartition { index, records: Some(RawRecords(batch)) });
     let topics = vec![produce::ProduceTopic {
         name: "t".into(),
         partitions: partitions.collect(),
@@ -130,16 +167,6 @@ fn of_many_batches_that_unpack_to_a_little_too_much_only_the_first_are_looked_in
     let request = produce::ProduceRequest { acks: 1, topics, ..produce::ProduceRequest::default() };
     let frame = rig.frame(client, &produce::ROW, 9, &request);
     rig.push(client, &frame);
-    push_produce(&mut rig, other, &claimed_zeros(200 << 10));
-    while rig.turn() {}
-    assert!(rig.received(client).is_empty());
-    let held = rig.memory_bytes(client);
-    assert!(held >= 199 * zeros.len() && held < 200 * zeros.len(), "{held}: one was done at once");
-    assert_eq!(outcome(&mut rig, other), (0, 0), "what one connection uses up is its own");
-    rig.pump();
-    let reply = rig.reply(client, &produce::ROW, 9);
-    let response: produce::ProduceResponse<'_> = reply.read();
-    assert!(response.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
 }
 
 /// A batch of one record of zeros, packed so that nothing says how many they are.
@@ -236,4 +263,25 @@ fn a_time_in_a_large_packed_batch_is_looked_up_aside() {
         while rig.turn() {}
         assert_eq!(found_time(&mut rig, client), (3, 1003), "{codec:?}");
     }
+}
+
+#[test]
+fn look_ups_by_time_that_find_no_room_wait_and_their_memory_is_counted() {
+    let mut rig = Rig::new();
+    rig.make_topic("t", 1);
+    let clients: Vec<usize> = (0..300).map(|_| rig.connect()).collect();
+    let batch = client_batch(5_000, CODECS[1]);
+    assert_eq!(rig.produce(clients[0], "t", &batch, 1), (0, 0));
+    let before = rig.broker.memory_bytes();
+    for (place, client) in clients.iter().enumerate() {
+        ask_time(&mut rig, *client, 5_500 + place as i64);
+    }
+    while rig.turn() {}
+    assert!(rig.broker.memory_bytes() >= before + 200 * batch.len());
+    rig.pump();
+    for (place, client) in clients.into_iter().enumerate() {
+        let time = 5_500 + place as i64;
+        assert_eq!(found_time(&mut rig, client), (time - 1_000, time));
+    }
+    assert!(rig.broker.memory_bytes() < before + batch.len());
 }
