@@ -342,6 +342,8 @@ pub(crate) struct Loaded {
     pub(crate) checkpoint: Option<Known>,
     /// Copies that are damaged, with their lengths.
     pub(crate) damaged: Vec<(String, u64)>,
+    /// Copies that are missing, or another checkpoint's: a stop came between the two.
+    pub(crate) behind: Vec<&'static str>,
 }
 
 /// Finds the newest whole copy.
@@ -350,13 +352,16 @@ pub(crate) struct Loaded {
 /// [`StorageError::Unusable`] when there are copies and none is whole or a newer program wrote one,
 /// [`StorageError::Disk`].
 pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
-    let mut loaded = Loaded { checkpoint: None, damaged: Vec::new() };
-    let mut unread = None;
+    let mut loaded = Loaded { checkpoint: None, damaged: Vec::new(), behind: Vec::new() };
+    let (mut unread, mut best, mut whole) = (None, None, Vec::new());
     for name in NAMES {
         let failed = |error: io::Error| disk_error(name, &error);
         let file = match disk.open(name, false) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                whole.push((name, None));
+                continue;
+            }
             Err(error) => return Err(failed(error)),
         };
         let bytes = match read_whole(&*file) {
@@ -371,9 +376,13 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
         };
         match decode(&bytes) {
             Ok(Some(found)) => {
+                // It holds the checksum of all the rest.
+                let head = bytes.get(..HEADER_BYTES).map(<[u8]>::to_vec);
                 if loaded.checkpoint.as_ref().is_none_or(|best| best.seq < found.seq) {
                     loaded.checkpoint = Some(found);
+                    best.clone_from(&head);
                 }
+                whole.push((name, head));
             }
             Ok(None) => loaded.damaged.push((name.to_owned(), bytes.len() as u64)),
             Err(version) => {
@@ -387,7 +396,31 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, StorageError> {
             "every copy of the checkpoint is damaged: restore one of them".to_owned(),
         )));
     }
+    if best.is_some() {
+        loaded.behind = whole.into_iter().filter(|(_, head)| *head != best).map(|(name, _)| name).collect();
+    }
     Ok(loaded)
+}
+
+/// Makes `behind` equal to the newest copy. Before anything goes that only an older one points to: the newest would be
+/// the only one. Where the volume is full it stays so until the next checkpoint.
+///
+/// # Errors
+/// [`StorageError::Disk`].
+pub(crate) fn make_equal(disk: &dyn Disk, behind: &[&str]) -> Result<(), StorageError> {
+    if behind.is_empty() {
+        return Ok(());
+    }
+    let bytes = whole_copy(disk)?;
+    for name in behind {
+        match put_copy(disk, name, &bytes) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(%error, "there is one copy of the checkpoint only");
+            }
+            other => other.map_err(|error| disk_error(name, &error))?,
+        }
+    }
+    Ok(())
 }
 
 fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {

@@ -417,6 +417,7 @@ pub(crate) struct Opened {
 /// As [`Storage::open`].
 pub(crate) fn recover_all(disk: &dyn Disk) -> Result<Opened, StorageError> {
     let loaded = checkpoint::load(disk)?;
+    checkpoint::make_equal(disk, &loaded.behind)?;
     let known = loaded.checkpoint.unwrap_or(Known { first_file: 1, first_seq: 1, file_next: 1, ..Known::default() });
     let base = Base { first_file: known.first_file, first_seq: known.first_seq, durable: known.last_seq };
     let (mut index, mut state) = (Index::default(), known.state);
