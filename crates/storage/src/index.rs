@@ -335,6 +335,18 @@ impl Index {
         self.store.release(&runs);
     }
 
+    /// Recovery only: what the window holds of the log from `first` on is not what was written there at last. Whether its
+    /// end is known otherwise.
+    pub(crate) fn cut_back(&mut self, id: LogId, first: Offset, knows_end: bool) {
+        let Some(log) = self.get_mut(id) else { return };
+        let kept = log.window.partition_point(|extent| extent.last() < first);
+        let gone = log.window.len() - kept;
+        log.window.truncate(kept);
+        log.start = log.start.min(first);
+        log.end = if knows_end { log.end } else { first };
+        self.extents -= gone;
+    }
+
     /// Forgets the log.
     pub(crate) fn drop_log(&mut self, id: LogId) {
         self.steps.remove(&id);

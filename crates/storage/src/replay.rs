@@ -136,6 +136,7 @@ impl Replay<'_> {
 
     fn extent(&mut self, extent: &ExtentRecord, target: &TargetRecord, (file, units_at): (u32, u64), known: bool) {
         self.expect_end(target.log, target.end_before, file);
+        self.make_way(target, known);
         let extent = Extent {
             first: target.first,
             time_max: extent.time_max,
@@ -156,6 +157,19 @@ impl Replay<'_> {
                 self.index.push(target.log, extent);
             }
             self.cover(target.log, extent.last().plus(1));
+        }
+    }
+
+    // Once the disk did not give what stood here at the end of the journal, so the place was given again. Now it does; but
+    // it is the later message that was acknowledged last, and may have been read since.
+    fn make_way(&mut self, target: &TargetRecord, known: bool) {
+        let covered = self.covered.get(&target.log).copied().unwrap_or_default();
+        let last = self.index.get(target.log).and_then(|log| log.window.back()).map(Extent::last);
+        if (!known && target.first < covered) || last.is_some_and(|last| target.first <= last) {
+            let TargetRecord { log, first, .. } = target;
+            tracing::error!(%log, %first, "what the disk did not give once is passed over for what was written since");
+            self.index.cut_back(target.log, target.first, known);
+            self.covered.insert(target.log, target.first);
         }
     }
 

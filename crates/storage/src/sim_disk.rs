@@ -190,11 +190,17 @@ impl SimDisk {
         world.durable_names.remove(name);
     }
 
-    /// From now on the disk does not give these bytes of a file: reading any of them is EIO, also after a stop.
+    /// From now on the disk does not give these bytes of a file: reading any of them is EIO, also after a stop. With no
+    /// bytes it gives all again.
     pub fn make_unreadable(&self, name: &str, bytes: std::ops::Range<u64>) {
+        self.make_unreadable_after(name, bytes, 0);
+    }
+
+    /// As [`SimDisk::make_unreadable`], but `reads` of them succeed before.
+    pub fn make_unreadable_after(&self, name: &str, bytes: std::ops::Range<u64>, reads: u64) {
         let mut world = self.world();
         if let Some(at) = world.names.get(name).copied() {
-            world.inodes[at].unreadable = Some(bytes);
+            (world.inodes[at].unreadable, world.inodes[at].spared) = (Some(bytes), reads);
         }
     }
 

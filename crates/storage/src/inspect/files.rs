@@ -76,7 +76,10 @@ pub fn items(disk: &dyn Disk, name: &str, visit: &mut dyn FnMut(Item) -> bool) -
     let number = number.ok_or_else(|| StorageError::Unusable(format!("{name} is no file of a data folder")))?;
     let is_journal = name.starts_with("journal/");
     let generation = if is_journal {
-        read_head(&*handle, u32::try_from(number).unwrap_or(u32::MAX), 0).map_err(told)?.map(|head| head.generation)
+        // A file that was renamed to be used again holds what is settled, under its old header.
+        let settled = checkpoint::load(disk).ok().and_then(|loaded| loaded.checkpoint);
+        let seq = settled.map_or(0, |known| known.first_seq.saturating_sub(1));
+        read_head(&*handle, u32::try_from(number).unwrap_or(u32::MAX), seq).map_err(told)?.map(|head| head.generation)
     } else {
         let [first, copy] = read_heads(&*handle).map_err(told)?;
         pick_header(&SEGMENT, number, [&first, &copy]).map(|header| header.generation)

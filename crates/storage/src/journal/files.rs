@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::LogId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader, Generation, HEADER_COPY_AT, JOURNAL, file_name};
+use crate::disk::PAST_CACHE_STEP;
 use crate::{Disk, DiskFile};
 
 /// How often bytes are read before an error of the disk counts.
@@ -86,14 +87,13 @@ pub(crate) fn read_around(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> 
         Err(error) if is_unreadable(&error) => error,
         other => return other,
     };
-    let (mut got, mut is_given) = (0, false);
+    let (mut got, mut is_all) = (0, true);
     while let Some(rest) = buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
         let from = at + got as u64;
         let count = (PAGE_BYTES - (from % PAGE_BYTES as u64) as usize).min(rest.len());
         let Some(page) = rest.get_mut(..count) else { break };
         match read_again(handle, from, page) {
             Ok(read) => {
-                is_given = true;
                 got += read;
                 if read < count {
                     break;
@@ -101,18 +101,26 @@ pub(crate) fn read_around(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> 
             }
             Err(error) if is_unreadable(&error) => {
                 page.fill(0);
-                got += count;
+                (got, is_all) = (got + count, false);
             }
             Err(error) => return Err(error),
         }
     }
-    if is_given || gives_others(handle) { Ok(got) } else { Err(error) }
+    if is_all || gives_others(handle) { Ok(got) } else { Err(error) }
 }
 
-/// Whether the disk gives anything of the file, from three places far from each other.
+/// Whether the disk gives anything of the file, from three places far from each other: past the page cache, where that
+/// can be, since what is in memory says nothing of a disk that is gone.
 pub(crate) fn gives_others(handle: &dyn DiskFile) -> bool {
     let Ok(len) = handle.len() else { return false };
-    [0, len / 2, len.saturating_sub(1)].into_iter().any(|at| handle.read_at(at, &mut [0]).is_ok())
+    let mut buffer = vec![0; 2 * PAST_CACHE_STEP];
+    let skipped = buffer.as_ptr().align_offset(PAST_CACHE_STEP).min(PAST_CACHE_STEP);
+    let Some(page) = buffer.get_mut(skipped..skipped + PAST_CACHE_STEP) else { return false };
+    let gives = |at: u64| match handle.read_past_cache(at - at % PAST_CACHE_STEP as u64, page) {
+        Ok(None) => handle.read_at(at, &mut [0]).is_ok(),
+        past => past.is_ok(),
+    };
+    [0, len / 2, len.saturating_sub(1)].into_iter().any(gives)
 }
 
 /// Makes the file `number` ready, out of the settled file `spare` if there is one: its pages are written already, which
@@ -153,4 +161,57 @@ pub(crate) fn new_generation() -> io::Result<Generation> {
     let mut generation = Generation::default();
     getrandom::fill(&mut generation).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimDisk;
+
+    /// A file of which the page cache has the first page, on a disk that is gone.
+    struct Cached(Arc<dyn DiskFile>);
+
+    fn gone() -> io::Error {
+        io::Error::from_raw_os_error(EIO)
+    }
+
+    impl DiskFile for Cached {
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Err(gone())
+        }
+        fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            if at + buffer.len() as u64 <= PAGE_BYTES as u64 { self.0.read_at(at, buffer) } else { Err(gone()) }
+        }
+        fn read_past_cache(&self, _: u64, _: &mut [u8]) -> io::Result<Option<usize>> {
+            Err(gone())
+        }
+        fn read_now(&self, _: u64, _: &mut [u8]) -> io::Result<Option<usize>> {
+            Ok(None)
+        }
+        fn sync(&self) -> io::Result<()> {
+            Err(gone())
+        }
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Err(gone())
+        }
+        fn allocate(&self, _: u64) -> io::Result<()> {
+            Err(gone())
+        }
+    }
+
+    #[test]
+    fn what_the_page_cache_has_does_not_make_a_disk_that_is_gone_a_bad_sector() {
+        let disk = SimDisk::new();
+        let file = disk.open("file", true).unwrap();
+        file.write_at(0, &[7; 3 * PAGE_BYTES]).unwrap();
+        let mut buffer = [1; 2 * PAGE_BYTES];
+        assert_eq!(read_around(&Cached(Arc::clone(&file)), 0, &mut buffer).unwrap_err().raw_os_error(), Some(EIO));
+        // One bad sector is one.
+        disk.make_unreadable("file", 0..512);
+        assert_eq!(read_around(&*file, 0, &mut buffer).unwrap(), buffer.len());
+        assert!(buffer[..PAGE_BYTES] == [0; PAGE_BYTES] && buffer[PAGE_BYTES..] == [7; PAGE_BYTES]);
+    }
 }

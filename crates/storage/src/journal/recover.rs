@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::aside;
-use super::files::{JournalFile, is_unreadable};
+use super::files::{JournalFile, Unread, is_unreadable};
 use super::frame::{BadHeader, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader, file_name, seeded_crc};
 use super::heads::read_head;
 use super::scan::{Scanner, gives_too_little};
@@ -78,13 +78,16 @@ impl Window {
         self.durable.max(all.map_or(0, |last| last.seq))
     }
 
-    // Bytes that the disk does not give behind the last entry: nobody knows what was in them.
+    // Bytes that the disk does not give behind the last entry, in its file and later ones: nobody knows what was in them.
     fn unread_end(&self) -> u64 {
         let last = self.found.last();
-        let file = last.map_or(self.files.first(), |last| self.files.get(last.file()));
-        let from = last.map_or(0, Found::end);
-        let unread = file.map(|file| file.unread()).unwrap_or_default();
-        unread.iter().map(|unread| (unread.at + unread.bytes).saturating_sub(unread.at.max(from))).sum()
+        let behind = self.files.iter().enumerate().skip(last.map_or(0, Found::file));
+        let bytes = behind.map(|(at, file)| {
+            let from = last.filter(|last| last.file() == at).map_or(0, Found::end);
+            let beyond = |unread: &Unread| (unread.at + unread.bytes).saturating_sub(unread.at.max(from));
+            file.unread().iter().map(beyond).sum::<u64>()
+        });
+        bytes.sum()
     }
 }
 
@@ -277,6 +280,9 @@ impl Walk<'_> {
                 continue;
             };
             let durable = header.seq <= window.durable;
+            // Read once: what is written again below is what is checked here, whatever the disk gives next time.
+            let again = if durable { 0 } else { (header.end() - header.at) as usize };
+            let bytes = scanner.bytes(header.at, again)?.to_vec();
             let whole = replay.entry(file, header, scanner, durable)?;
             if !whole && header.seq > window.vouched() {
                 return Ok(at);
@@ -287,7 +293,6 @@ impl Walk<'_> {
             } else if !durable {
                 // A sync that failed before the stop has marked the pages clean though they may not be on disk: what
                 // has never been synced is written again before it is.
-                let bytes = scanner.bytes(header.at, (header.end() - header.at) as usize)?.to_vec();
                 file.handle.write_at(header.at, &bytes)?;
                 if self.unsynced.last() != Some(&found.file()) {
                     self.unsynced.push(found.file());

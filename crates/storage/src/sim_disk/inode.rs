@@ -27,6 +27,8 @@ pub(super) struct Inode {
     pub(super) allocated: u64,
     /// Bytes that cannot be read.
     pub(super) unreadable: Option<Range<u64>>,
+    /// So many reads of them succeed still.
+    pub(super) spared: u64,
 }
 
 fn write(bytes: &mut Vec<u8>, at: u64, new: &[u8]) {
@@ -53,8 +55,11 @@ impl Inode {
         count
     }
 
-    pub(super) fn cannot_read(&self, at: u64, count: usize) -> bool {
-        self.unreadable.as_ref().is_some_and(|bad| at < bad.end && bad.start < at + count as u64)
+    pub(super) fn cannot_read(&mut self, at: u64, count: usize) -> bool {
+        let hits = self.unreadable.as_ref().is_some_and(|bad| at < bad.end && bad.start < at + count as u64);
+        let is_spared = hits && self.spared > 0;
+        self.spared -= u64::from(is_spared);
+        hits && !is_spared
     }
 
     pub(super) fn sync(&mut self) {
@@ -87,8 +92,8 @@ impl Inode {
                 Pending::Write(at, new) => write_torn(&mut bytes, *at, new, random),
             }
         }
-        let unreadable = self.unreadable.clone();
-        Inode { now: bytes.clone(), durable: bytes, pending: Vec::new(), allocated: 0, unreadable }
+        let (unreadable, spared) = (self.unreadable.clone(), self.spared);
+        Inode { now: bytes.clone(), durable: bytes, pending: Vec::new(), allocated: 0, unreadable, spared }
     }
 }
 

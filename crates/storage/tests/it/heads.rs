@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::common::tiny;
-use crate::unreadable::{LOGS, fill, readable};
+use crate::unreadable::{FIRST, LOGS, fill, readable};
 use model::LogId;
-use storage::inspect::Repair;
+use storage::inspect::{Repair, items};
 use storage::sim_disk::{run_jobs, settle_down};
 use storage::{Damage, Disk, Options, SimDisk, Storage, StorageError, SyncPolicy};
 
@@ -111,7 +111,9 @@ fn a_first_page_that_is_zero_or_cannot_be_read_is_named_and_costs_nothing() {
 fn what_a_file_held_before_is_not_taken_for_entries_of_one_that_is_not_ready() {
     let disk = SimDisk::new();
     let mut storage = Storage::open(Arc::new(disk.clone()), tiny()).unwrap().0;
-    fill(&mut storage, 0..600, SyncPolicy::Sync);
+    fill(&mut storage, 0..60, SyncPolicy::Sync);
+    let settled = disk.bytes_of(FIRST).unwrap();
+    fill(&mut storage, 60..600, SyncPolicy::Sync);
     settle_down(&mut storage).unwrap();
     drop(storage);
     let has_entries =
@@ -120,17 +122,24 @@ fn what_a_file_held_before_is_not_taken_for_entries_of_one_that_is_not_ready() {
     let number: u64 = newest.rsplit('/').next().unwrap().parse().unwrap();
     // The stop came when a settled file had been renamed, or when its header had been made blank.
     let old = disk.bytes_of(&format!("journal/{:020}", number - 1)).unwrap();
-    for header in [old[..4096].to_vec(), vec![0; 4096]] {
+    let named = format!("journal/{:020}", number + 2);
+    let images = [&old, &settled].into_iter().flat_map(|old| [(old[..4096].to_vec(), old), (vec![0; 4096], old)]);
+    for (header, old) in images {
         let disk = disk.kill();
         let mut storage = Storage::open(Arc::new(disk.clone()), tiny()).unwrap().0;
         let there = readable(&mut storage);
         drop(storage);
         let disk = disk.kill();
-        // Of before the window.
         let mut bytes = old.clone();
         bytes[..4096].copy_from_slice(&header);
-        bytes[4096 + 4..4096 + 12].copy_from_slice(&1u64.to_be_bytes());
-        disk.put_bytes(&format!("journal/{:020}", number + 2), bytes);
+        disk.put_bytes(&named, bytes);
+        let mut shown = 0;
+        items(&disk, &named, &mut |_| {
+            shown += 1;
+            true
+        })
+        .unwrap();
+        assert!(shown == 0 || *old != settled, "{shown} things of before are shown");
         let mut storage = Storage::open(Arc::new(disk), tiny()).unwrap().0;
         assert_eq!((readable(&mut storage), storage.damage().len()), (there, 0));
     }

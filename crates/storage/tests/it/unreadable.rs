@@ -260,3 +260,101 @@ fn a_bad_sector_in_a_copy_of_the_checkpoint_costs_nothing() {
     }
     assert!(matches!(Storage::open(Arc::new(disk), tiny()), Err(StorageError::Disk { .. })));
 }
+
+#[test]
+fn a_copy_of_the_checkpoint_that_a_stop_left_behind_is_made_equal_before_anything_goes() {
+    for is_missing in [true, false] {
+        let (disk, before) = store();
+        let old = disk.bytes_of("checkpoint.copy").unwrap();
+        let mut storage = open(&disk);
+        fill(&mut storage, before..before + 300, SyncPolicy::Sync);
+        settle_down(&mut storage).unwrap();
+        drop(storage);
+        let disk = disk.kill();
+        if is_missing {
+            disk.lose("checkpoint.copy")
+        } else {
+            disk.put_bytes("checkpoint.copy", old)
+        }
+        drop(open(&disk));
+        let disk = disk.kill();
+        assert_eq!(disk.bytes_of("checkpoint"), disk.bytes_of("checkpoint.copy"));
+        disk.make_unreadable("checkpoint", 0..512);
+        assert_eq!(readable(&mut open(&disk)).len() as u64, before + 300);
+    }
+}
+
+#[test]
+fn a_volume_without_room_for_a_second_checkpoint_is_opened_all_the_same() {
+    let (disk, written) = store();
+    disk.lose("checkpoint.copy");
+    disk.set_capacity(0);
+    assert_eq!(readable(&mut open(&disk)).len() as u64, written);
+}
+
+// The newest file with an entry, and where its last byte lies.
+fn end_of_the_journal(disk: &SimDisk) -> (String, u64) {
+    let used = |name: &String| disk.bytes_of(name).unwrap()[4096..].iter().rposition(|byte| *byte != 0);
+    let names = disk.names().into_iter().filter(|name| name.starts_with("journal/"));
+    let ends = names.filter_map(|name| used(&name).map(|end| (name, end as u64 + 4096)));
+    ends.max().unwrap()
+}
+
+#[test]
+fn what_was_written_while_the_disk_did_not_give_the_end_is_there_when_it_gives_it_again() {
+    let mut again = 0;
+    // In the middle of a file, and where the next one begins.
+    for count in [40].into_iter().chain(58..78) {
+        let disk = SimDisk::new();
+        let mut storage = open(&disk);
+        fill(&mut storage, 0..count, SyncPolicy::Sync);
+        drop(storage);
+        let (name, end) = end_of_the_journal(&disk);
+        for back in (0..4000).step_by(900) {
+            let mut disk = disk.kill();
+            disk.make_unreadable(&name, (end - back).max(4096)..end + 1);
+            let mut storage = open(&disk);
+            let mut written = Vec::new();
+            for log in (0..4).flat_map(|_| 0..LOGS) {
+                let at = storage.range(LogId(log)).unwrap().end.0;
+                again += u64::from(at * LOGS + log < count);
+                put(&mut storage, &[log], &[&[0xbb; 300]], SyncPolicy::Sync).unwrap();
+                storage.flush().unwrap();
+                run_jobs(&mut storage).unwrap();
+                written.push((log, at));
+            }
+            drop(storage);
+            for start in 0..2 {
+                disk = disk.kill();
+                disk.make_unreadable(&name, 0..0);
+                let mut storage = open(&disk);
+                for (log, at) in &written {
+                    let (messages, _) = read_from(&mut storage, *log, *at);
+                    let wanted = (*at, vec![0xbb; 300]);
+                    assert_eq!(messages.first(), Some(&wanted), "{count}, bad {back} before the end, start {start}");
+                }
+                settle_down(&mut storage).unwrap();
+            }
+        }
+    }
+    assert!(again > 100, "{again} offsets were given again");
+}
+
+#[test]
+fn what_the_disk_gives_only_once_is_not_written_over_with_zeros() {
+    let disk = SimDisk::new();
+    let mut storage = open(&disk);
+    fill(&mut storage, 0..4, SyncPolicy::Sync);
+    put(&mut storage, &[0], &[&[7; 20_000]], SyncPolicy::Sync).unwrap();
+    storage.flush().unwrap();
+    run_jobs(&mut storage).unwrap();
+    drop(storage);
+    let before = disk.bytes_of(FIRST).unwrap();
+    let bad = before.windows(8).position(|bytes| bytes == [7; 8]).unwrap() + 9000;
+    for reads in 0..8 {
+        let disk = disk.kill();
+        disk.make_unreadable_after(FIRST, bad as u64..bad as u64 + 512, reads);
+        drop(open(&disk));
+        assert!(disk.bytes_of(FIRST).unwrap()[bad..bad + 512] == [7; 512], "after {reads} reads");
+    }
+}
