@@ -335,8 +335,8 @@ impl Index {
         self.store.release(&runs);
     }
 
-    /// Recovery only: what the window holds of the log from `first` on is not what was written there at last. Whether its
-    /// end is known otherwise.
+    /// Recovery only: what the window holds of the log from `first` on is not what was written there at last.
+    /// `knows_end`: its end is as it was.
     pub(crate) fn cut_back(&mut self, id: LogId, first: Offset, knows_end: bool) {
         let Some(log) = self.get_mut(id) else { return };
         let kept = log.window.partition_point(|extent| extent.last() < first);

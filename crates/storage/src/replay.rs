@@ -160,8 +160,8 @@ impl Replay<'_> {
         }
     }
 
-    // Once the disk did not give what stood here at the end of the journal, so the place was given again. Now it does; but
-    // it is the later message that was acknowledged last, and may have been read since.
+    // Once the disk did not give what stood here at the end of the journal, so the place was given again. Now it does;
+    // but it is the later message that was acknowledged last, and may have been read since.
     fn make_way(&mut self, target: &TargetRecord, known: bool) {
         let covered = self.covered.get(&target.log).copied().unwrap_or_default();
         let last = self.index.get(target.log).and_then(|log| log.window.back()).map(Extent::last);

@@ -78,7 +78,7 @@ impl Window {
         self.durable.max(all.map_or(0, |last| last.seq))
     }
 
-    // Bytes that the disk does not give behind the last entry, in its file and later ones: nobody knows what was in them.
+    // Bytes that the disk does not give behind the last entry, in later files too: nobody knows what was in them.
     fn unread_end(&self) -> u64 {
         let last = self.found.last();
         let behind = self.files.iter().enumerate().skip(last.map_or(0, Found::file));
