@@ -345,9 +345,9 @@ fn what_the_disk_gives_only_once_is_not_written_over_with_zeros() {
     let disk = SimDisk::new();
     let mut storage = open(&disk);
     fill(&mut storage, 0..4, SyncPolicy::Sync);
-    put(&mut storage, &[0], &[&[7; 20_000]], SyncPolicy::Sync).unwrap();
+    // Nothing says that it was ever durable: it is checked and written again.
+    put(&mut storage, &[0], &[&[7; 20_000]], SyncPolicy::None).unwrap();
     storage.flush().unwrap();
-    run_jobs(&mut storage).unwrap();
     drop(storage);
     let before = disk.bytes_of(FIRST).unwrap();
     let bad = before.windows(8).position(|bytes| bytes == [7; 8]).unwrap() + 9000;
