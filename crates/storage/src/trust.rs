@@ -11,7 +11,7 @@ use crate::index::IdMap;
 use crate::reads::Source;
 
 /// Extents from this size on may be sent as ranges of their file; below, copying is as cheap.
-pub(crate) const SEND_BYTES_MIN: usize = 16 << 10;
+pub(crate) const SEND_BYTES_MIN: usize = 32 << 10;
 
 /// What is known of the files' content.
 pub(crate) struct Trust {
