@@ -31,6 +31,7 @@ pub mod job;
 mod journal;
 mod merging;
 mod near;
+mod patience;
 pub mod range;
 pub mod read;
 mod reading;

@@ -1,5 +1,6 @@
 //! The disk of the operating system: a folder on a mounted volume. Used by the server; tests mostly use the simulated
-//! one. It retries interrupted calls and finishes short ones, and does nothing else on its own.
+//! one. It retries interrupted calls, finishes short ones and reads again, for a second, what the disk does not give.
+//! It does nothing else on its own.
 
 use std::fs::{self, File, FileType};
 use std::io::{self, IoSlice};
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::disk::PAST_CACHE_STEP;
 use crate::disk_pages::Pages;
+use crate::patience::Patience;
 use crate::{Disk, DiskFile};
 
 /// From this size on the kernel is asked whether bytes are in memory before they are read without waiting.
@@ -83,6 +85,7 @@ impl Disk for RealDisk {
                         file: opened?,
                         pages: Pages::default(),
                         past_cache: OnceLock::new(),
+                        patience: Patience::default(),
                     }));
                 }
             }
@@ -146,6 +149,7 @@ struct RealFile {
     pages: Pages,
     /// The file once more, opened for reading past the page cache when that is first asked for.
     past_cache: OnceLock<Option<File>>,
+    patience: Patience,
 }
 
 impl RealFile {
@@ -177,6 +181,26 @@ fn read_fully(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
+// As `read_fully`, of a file opened for reading past the page cache; `None` from a file system that cannot.
+fn read_directly(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(count) => {
+                done += count;
+                // The end of the file; a call that begins off the step would be refused.
+                if count % PAST_CACHE_STEP != 0 || count == 0 {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(done))
+}
+
 impl DiskFile for RealFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let mut at = at;
@@ -206,28 +230,12 @@ impl DiskFile for RealFile {
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        read_fully(&self.file, at, buffer)
+        self.patience.read(std::thread::sleep, || read_fully(&self.file, at, buffer))
     }
 
     fn read_past_cache(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(file) = self.past_cache.get_or_init(|| self.open_past_cache()) else { return Ok(None) };
-        let mut done = 0;
-        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(rest, at + done as u64) {
-                Ok(count) => {
-                    done += count;
-                    // The end of the file; a call that begins off the step would be refused.
-                    if count % PAST_CACHE_STEP != 0 || count == 0 {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A file system that cannot.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(done))
+        self.patience.read(std::thread::sleep, || read_directly(file, at, buffer))
     }
 
     #[cfg(target_os = "linux")]
