@@ -1,7 +1,7 @@
 //! What a look into each codec costs: CPU of one thread for the look before a batch is stored, for a look-up by time
 //! and for opening a batch for readers of another tongue. Run by `cargo xtask bench look`; the table is in
 //! docs/benchmarks.md.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout)] // the table is what it is for
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
 //! What takes long over HTTP, beside what takes little: judged by the order of answers, not by time.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test
 
 use broker::Tongue;
 use console::Console;

@@ -1,6 +1,6 @@
 //! A short, repeatable run of every fuzz target, for CI: well-formed frames mutated by seed. `fuzz/` runs the same
 //! functions under libFuzzer for as long as you like; with `FUZZ_SEEDS=folder` the frames are written there for it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test
 
 use sim::client::{amqp, kafka};
 use sim::random::Random;

@@ -87,12 +87,28 @@ pub(crate) fn read_around(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> 
         Err(error) if is_unreadable(&error) => error,
         other => return other,
     };
-    let (mut got, mut is_all) = (0, true);
+    let mut is_all = true;
+    let got = read_by_pages(handle, at, buffer, |_, _| is_all = false)?;
+    if is_all || gives_others(handle) { Ok(got) } else { Err(error) }
+}
+
+/// Reads page by page, each as [`read_again`]; what the disk does not give is zero, and told to `lost`: where, and how
+/// many bytes.
+///
+/// # Errors
+/// The disk's, but for places that it cannot read.
+pub(crate) fn read_by_pages(
+    handle: &dyn DiskFile,
+    from: u64,
+    buffer: &mut [u8],
+    mut lost: impl FnMut(u64, usize),
+) -> io::Result<usize> {
+    let mut got = 0;
     while let Some(rest) = buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
-        let from = at + got as u64;
-        let count = (PAGE_BYTES - (from % PAGE_BYTES as u64) as usize).min(rest.len());
+        let at = from + got as u64;
+        let count = (PAGE_BYTES - (at % PAGE_BYTES as u64) as usize).min(rest.len());
         let Some(page) = rest.get_mut(..count) else { break };
-        match read_again(handle, from, page) {
+        match read_again(handle, at, page) {
             Ok(read) => {
                 got += read;
                 if read < count {
@@ -101,12 +117,13 @@ pub(crate) fn read_around(handle: &dyn DiskFile, at: u64, buffer: &mut [u8]) -> 
             }
             Err(error) if is_unreadable(&error) => {
                 page.fill(0);
-                (got, is_all) = (got + count, false);
+                got += count;
+                lost(at, count);
             }
             Err(error) => return Err(error),
         }
     }
-    if is_all || gives_others(handle) { Ok(got) } else { Err(error) }
+    Ok(got)
 }
 
 /// Whether the disk gives anything of the file, from three places far from each other: past the page cache, where that

@@ -3,14 +3,12 @@
 
 use std::io;
 
-use super::files::{JournalFile, Unread, is_unreadable, read_again};
+use super::files::{JournalFile, Unread, is_unreadable, read_by_pages};
 use super::frame::{ALIGN, ENTRIES_AT, ENTRY_HEADER_BYTES, EntryHeader};
 
 /// After a jump little is read, and more and more as long as reading goes straight on.
 const BUFFER_BYTES_MIN: usize = 4 << 10;
 const BUFFER_BYTES_MAX: usize = 256 << 10;
-/// Where the disk gives an error, it is read in such pieces.
-const PAGE_BYTES: usize = 4 << 10;
 /// With more unreadable bytes than this in a file, no smaller pieces are tried: each try may take seconds.
 const UNREAD_BYTES_MAX: u64 = 4 << 20;
 
@@ -65,28 +63,11 @@ impl<'a> Scanner<'a> {
             self.file.note_unread(Unread { at: from, bytes: self.buffer.len() as u64, log: None });
             return Ok(self.buffer.len());
         }
-        let mut got = 0;
-        while let Some(rest) = self.buffer.get_mut(got..).filter(|rest| !rest.is_empty()) {
-            let at = from + got as u64;
-            let count = (PAGE_BYTES - (at % PAGE_BYTES as u64) as usize).min(rest.len());
-            let Some(page) = rest.get_mut(..count) else { break };
-            match read_again(&*self.file.handle, at, page) {
-                Ok(read) => {
-                    got += read;
-                    if read < count {
-                        break;
-                    }
-                }
-                Err(error) if is_unreadable(&error) => {
-                    page.fill(0);
-                    got += count;
-                    self.unread_bytes += count as u64;
-                    self.file.note_unread(Unread { at, bytes: count as u64, log: None });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(got)
+        let (file, unread) = (&self.file, &mut self.unread_bytes);
+        read_by_pages(&*file.handle, from, &mut self.buffer, |at, count| {
+            *unread += count as u64;
+            file.note_unread(Unread { at, bytes: count as u64, log: None });
+        })
     }
 
     /// The header of an entry at `at`, if there is one and the entry ends within the file.
